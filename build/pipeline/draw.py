@@ -1,0 +1,47 @@
+"""Drawing a slide from its capture, in a worker process: no model, no server, no torch."""
+
+import json
+import signal
+from pathlib import Path
+from typing import Any
+
+from pipeline.slide import Slide, Verdict
+
+
+def ignore_interrupts() -> None:
+    """A worker leaves Ctrl-C to its parent, so that the screen shows one line."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def draw_by_id(slide_id: str, capture: Path, verdict: Verdict, figure: Path) -> str:
+    """Draw one slide by its id (workers are spawned and know none of the parent's objects); return the id."""
+    from topics import slides
+
+    slide = next(slide for slide in slides() if slide.id == slide_id)
+    draw_slide(slide, json.loads(capture.read_text("utf-8")), verdict, figure)
+    return slide_id
+
+
+def draw_slide(slide: Slide, capture: dict[str, Any], verdict: Verdict, figure: Path) -> None:
+    """Draw the figure of a capture, its provenance strip included, and write it as a PNG."""
+    from pipeline.canvas import Canvas
+
+    canvas = Canvas(slide.kind)
+    slide.draw(canvas, capture["data"])
+    canvas.strip(source_line(slide, capture["provenance"]), f"{verdict.measured} · {verdict.bound}", verdict.holds)
+    canvas.save(figure)
+
+
+def source_line(slide: Slide, provenance: dict[str, Any]) -> str:
+    """What the figure was taken from, for its strip."""
+    parts = []
+    if server := provenance["server"]:
+        digest = f"digest {server['digest'][:8]}" if server.get("digest") else "digest not reported"
+        parts.append(f"{server['name']} {server['version'] or '(version not reported)'} · {server['model']} · {digest}")
+    if model := provenance["model"]:
+        parts.append(f"{model['name']} · sha256 {model['sha256'][:8]} · {model['dtype']} on {model['device'].upper()}")
+    if slide.kind == "concept":
+        parts.append("drawn from the sizes stated on it; nothing was timed")
+    elif slide.needs:
+        parts.append(f"sentence {provenance['sentence_sha256'][:8]}")
+    return " · ".join(parts)

@@ -1,0 +1,59 @@
+"""The deck as a PDF, printed from the built page by a Chromium found on the machine."""
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "msedge")
+PLACES = (  # where an installer puts one that is not on PATH
+    "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
+    "/Applications/Chromium.app/Contents/MacOS/Chromium",
+    "C:/Program Files/Google/Chrome/Application/chrome.exe",
+)
+QUIET = (
+    "--headless",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-pdf-header-footer",
+)
+TIMEOUT_S = 120
+DATE = re.compile(rb"\(D:\d{14}([^)]*)\)")
+
+
+def browser() -> str | None:
+    """A Chromium on this machine, or None."""
+    on_path = (shutil.which(name) for name in BROWSERS)
+    return next(filter(None, on_path), None) or next((place for place in PLACES if Path(place).is_file()), None)
+
+
+def pdf(html_path: Path, out: Path) -> str | None:
+    """Print the page at `html_path` to `out`. Returns None when done, else in one line why there is no PDF.
+
+    The time it was printed is blotted out, so that the same page gives the same bytes.
+    """
+    program = browser()
+    if program is None:
+        return "no PDF: no Chromium or Chrome found on this machine; install one and run again with --pdf"
+    with tempfile.TemporaryDirectory(prefix="deck-pdf-") as folder:
+        printed = Path(folder) / "deck.pdf"
+        command = [program, *QUIET, f"--user-data-dir={folder}/profile", f"--print-to-pdf={printed}", html_path.resolve().as_uri()]
+        if hasattr(os, "geteuid") and os.geteuid() == 0:
+            command.insert(1, "--no-sandbox")  # Chromium refuses its sandbox to root
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            return f"no PDF: {program} did not finish within {TIMEOUT_S} s"
+        except OSError as error:
+            return f"no PDF: {program} did not start ({error.strerror})"
+        if not printed.is_file():
+            said = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
+            return f"no PDF: {program} ended with {done.returncode}: {said}"
+        out.write_bytes(DATE.sub(lambda date: b"(D:20000101000000" + date[1] + b")", printed.read_bytes()))
+    return None

@@ -1,0 +1,429 @@
+"""Finds the model server for Part 2, or starts one and stops it again.
+
+Order: what was asked for; else an Ollama that answers and holds (or can fetch) MODEL; else an `ollama` on PATH, started
+for this run; else `transformers serve` with the embedded model. A server that we start listens on loopback only and is
+held by a keeper process, so that it ends when we end, of whatever cause. Choosing imports neither torch nor transformers.
+
+`transformers serve` with continuous batching keeps the sampling of the first request that it ever gets: a later
+temperature is ignored. Our first request, the warm-up, is greedy; so are all the others.
+"""
+
+import functools
+import hashlib
+import importlib.metadata
+import importlib.util
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from pipeline import keeper
+from pipeline.errors import MissingPart
+from pipeline.models import EMBEDDED, GGUF_SHA256
+from pipeline.wire import Exchange, Ollama, OpenAI, Wire, WireError, base_url, is_loopback, ollama_url
+
+MODEL = "qwen2.5:0.5b"  # what is asked of an Ollama
+KEY_VARIABLE = "DECK_SERVER_KEY"  # for a server given by URL that wants a key; never sent anywhere else
+CONNECT_URL_S = 5.0
+PROBE_S = 1.0  # loopback answers in a millisecond; a remote OLLAMA_HOST gets a second
+START_S = 120.0  # about 5 s here; a slow disk reads the weights for longer
+PORT_TRIES = 3
+# Without these two `transformers serve` reserves most of the machine's memory for its cache: 8 pages of 256 tokens hold
+# the longest sentence, its chat template and its answer several times over, and 512 tokens go into one step.
+CACHE_PAGES, STEP_TOKENS = 8, 512
+Say = Callable[[str], None]
+
+if TYPE_CHECKING:
+    from pipeline.one_shape import Route
+
+
+def silent(line: str) -> None:
+    """Says nothing."""
+
+
+class Server:
+    """A server that answers. `provenance` holds nothing that changes from run to run; None: not reported."""
+
+    def __init__(self, kind: str, wire: Wire, provenance: dict[str, Any], process: "Process | None" = None):
+        self.kind, self.wire, self.provenance = kind, wire, provenance
+        self.route: "Route | None" = None  # set for a provider that `--ask` named
+        self._process = process
+
+    @property
+    def base_url(self) -> str:
+        return self.wire.url
+
+    @property
+    def model(self) -> str:
+        return self.wire.model
+
+    @property
+    def label(self) -> str:
+        """Name and version, for a picture: `Ollama 0.32.0`."""
+        return " ".join(filter(None, (self.provenance["name"], self.provenance["version"])))
+
+    def complete(self, prompt: str, *, stream: bool = False, **options) -> Exchange:
+        return self.wire.complete(prompt, stream=stream, **options)
+
+    def chat(self, messages: list[dict[str, str]], *, stream: bool = False, **options) -> Exchange:
+        return self.wire.chat(messages, stream=stream, **options)
+
+    def close(self) -> None:
+        self.wire.close()
+        if self._process:
+            self._process.close()
+
+    def __enter__(self) -> "Server":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+
+class Process:
+    """One server that we started, and the keeper that ends it when we close or die."""
+
+    def __init__(self, command: list[str], environment: dict[str, str], links: dict[str, Path] | None = None):
+        self.folder = Path(tempfile.mkdtemp(prefix="one-call-server-"))
+        for name, target in (links or {}).items():
+            (self.folder / name).symlink_to(target.resolve(), target_is_directory=True)
+        self._keeper = subprocess.Popen(
+            [sys.executable, "-I", keeper.__file__, str(self.folder), *command],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env=environment,
+            start_new_session=True,
+        )
+
+    @property
+    def log(self) -> str:
+        try:
+            return (self.folder / "log").read_text("utf-8", errors="replace")
+        except FileNotFoundError:
+            return ""
+
+    @property
+    def running(self) -> bool:
+        return self._keeper.poll() is None
+
+    def last_words(self) -> str:
+        """The end of the log in one line, for an error."""
+        lines = [line.strip() for line in self.log.splitlines() if line.strip() and "it/s]" not in line]
+        return " / ".join(lines[-3:])[-300:] or "it said nothing"
+
+    def close(self) -> None:
+        """End the server and its keeper; returns when both are gone."""
+        if self._keeper.stdin and not self._keeper.stdin.closed:
+            self._keeper.stdin.close()
+        try:
+            self._keeper.wait(2 * keeper.GRACE_S + 2)
+        except subprocess.TimeoutExpired:
+            self._keeper.kill()
+            self._keeper.wait()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class Starting:
+    """A server on its way up. begin() has spawned it; ready() waits and hands it over."""
+
+    def __init__(self, spawn: Callable[[int], Process], marker: Callable[[int], str], take: Callable[[str, Process], Server]):
+        self._spawn, self._marker, self._take = spawn, marker, take
+        self.tries = 0
+        self._launch()
+
+    def _launch(self) -> None:
+        self.tries += 1
+        self.port = free_port()
+        self.process = self._spawn(self.port)
+
+    def ready(self, deadline_s: float = START_S) -> Server:
+        """Wait until the server answers; once more on another port when the port was taken in between."""
+        limit = time.monotonic() + deadline_s
+        try:
+            # its own log says that this very process got the port; an answer alone could be somebody else's
+            while self._marker(self.port) not in (log := self.process.log):
+                if not self.process.running:
+                    if "address already in use" in log.lower() and self.tries < PORT_TRIES:
+                        self.process.close()
+                        self._launch()
+                        continue
+                    why = self.process.last_words()
+                    raise MissingPart(f"the server on 127.0.0.1:{self.port} died while starting ({why}): fix that or pass --server URL")
+                if time.monotonic() > limit:
+                    why = self.process.last_words()
+                    raise MissingPart(f"the server on 127.0.0.1:{self.port} was not up after {deadline_s:g} s ({why}): run again")
+                time.sleep(0.05)
+            return self._take(f"http://127.0.0.1:{self.port}", self.process)
+        except BaseException:
+            self.process.close()
+            raise
+
+    def close(self) -> None:
+        self.process.close()
+
+
+@dataclass(frozen=True)
+class ServerChoice:
+    """A server that was found, or can be started. `identity` names its model and version, never its port."""
+
+    kind: str  # "ollama" | "transformers serve" | "openai"
+    name: str
+    identity: str
+    lines: tuple[str, ...]
+    url: str | None = None  # None: it must be started
+    program: str | None = None  # the `ollama` to start
+    model: str = EMBEDDED
+    digest: str | None = None
+    version: str | None = None
+
+    def begin(self, model_path: Path | None = None) -> "Starting | None":
+        """Spawn the server and return at once; None when it runs already."""
+        if self.url is not None:
+            return None
+        if self.kind == "ollama":
+            return begin_ollama(self.program or "ollama", self.model)
+        if model_path is None:
+            raise MissingPart("transformers serve needs the folder of the embedded model: run with --model smollm2 once")
+        return begin_transformers(model_path)
+
+    def start(self, model_path: Path | None = None, say: Say = silent, begun: "Starting | None" = None) -> Server:
+        """The server, ready to be asked. `begun` is what an earlier begin() returned."""
+        if self.url is not None:
+            return connect(self.kind, self.url, self.model, self.name, self.version, self.digest)
+        say(f"starting {self.name} on loopback")
+        begun = begun or self.begin(model_path)
+        assert begun is not None
+        return begun.ready()
+
+
+def choose(request: str = "auto", *, offline: bool = False, embedded_identity: str, say: Say = silent) -> ServerChoice:
+    """Which server this run asks: `auto`, `ollama`, `embedded`, or the URL of one that runs.
+
+    An Ollama that lacks MODEL is told to fetch it here, unless offline: only then is its digest known.
+    """
+    if request == "embedded":
+        return embedded(embedded_identity, ("embedded server as asked",))
+    if request not in ("auto", "ollama"):
+        return at_url(request)
+    found = running_ollama(offline, say)
+    if isinstance(found, ServerChoice):
+        return found
+    lines = [found]
+    found = ollama_on_path(offline, say)
+    if isinstance(found, ServerChoice):
+        return ServerChoice(**{**found.__dict__, "lines": (*lines, *found.lines)})
+    lines.append(found)
+    if request == "ollama":
+        raise MissingPart(f"no Ollama with {MODEL}: {'; '.join(lines)}. Run `ollama serve` and `ollama pull {MODEL}`, or leave out --server")
+    return embedded(embedded_identity, tuple(lines))
+
+
+# --- Ollama ---
+
+
+def running_ollama(offline: bool, say: Say) -> ServerChoice | str:
+    """The Ollama at OLLAMA_HOST with MODEL in it, or why not, in a phrase."""
+    url = ollama_url(os.environ.get("OLLAMA_HOST", ""))
+    wire = Ollama(url, MODEL, connect_s=PROBE_S, read_s=5.0)
+    try:
+        version = wire.version()
+    except WireError as error:
+        refused = "cannot be reached" in str(error)
+        return f"no Ollama answers at {url}" if refused else f"no Ollama at {url}: {error}"
+    try:
+        held = hold(wire, offline, say)
+    except WireError as error:
+        return f"the Ollama at {url} does not hold {MODEL} and could not fetch it ({error})"
+    finally:
+        wire.close()
+    if isinstance(held, str):
+        return f"the Ollama at {url} {held}"
+    digest = held.get("digest")
+    line = f"Ollama {version} at {url} with {MODEL}"
+    return ServerChoice("ollama", "Ollama", f"ollama {version} {MODEL} {digest}", (line,), url, None, MODEL, digest, version)
+
+
+def hold(wire: Ollama, offline: bool, say: Say) -> dict[str, Any] | str:
+    """What the Ollama says of MODEL, after fetching it when it is missing; or why it has none."""
+    held = wire.tag()
+    if held is None and offline:
+        return f"lacks {MODEL} (offline: not fetched; run `ollama pull {MODEL}`)"
+    if held is None:
+        wire.limits = (wire.limits[0], 120.0)
+        for line in progress(wire.pull()):
+            say(line)
+        held = wire.tag()
+    return held or f"lacks {MODEL} even after fetching it"
+
+
+def progress(messages: Iterator[dict[str, Any]]) -> Iterator[str]:
+    """A pull's messages as lines of a progress bar, one per five hundredths."""
+    shown = None
+    for message in messages:
+        total, done = message.get("total"), message.get("completed") or 0
+        share = int(20 * done / total) if total else None
+        line = f"fetching {MODEL}: {message.get('status', '')}"
+        if share is not None:
+            line = f"fetching {MODEL}  [{'█' * share}{'·' * (20 - share)}] {done / 1e6:.0f} of {total / 1e6:.0f} MB"
+        if (key := (share, message.get("digest"), None if share is not None else line)) != shown:
+            shown = key
+            yield line
+
+
+def ollama_on_path(offline: bool, say: Say) -> ServerChoice | str:
+    """An `ollama` program that we can start, with MODEL on its disk (fetched if need be); or why not."""
+    program = shutil.which("ollama")
+    if program is None:
+        return "no ollama on PATH"
+    try:
+        said = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=10, check=True).stdout
+    except (OSError, subprocess.SubprocessError) as error:
+        return f"{program} does not run ({type(error).__name__})"
+    version = said.split()[-1] if said.split() else None
+    digest = manifest_digest(MODEL)
+    if digest is None:
+        if offline:
+            return f"{program} has no {MODEL} (offline: not fetched)"
+        try:
+            with begin_ollama(program, MODEL, must_hold=False).ready() as server:
+                hold(server.wire, offline, say)  # type: ignore[arg-type]
+        except MissingPart as error:
+            return f"{program} could not fetch {MODEL} ({error})"
+        digest = manifest_digest(MODEL)
+    line = f"ollama {version} on PATH with {MODEL}"
+    return ServerChoice("ollama", "Ollama", f"ollama {version} {MODEL} {digest}", (line,), None, program, MODEL, digest, version)
+
+
+def manifest_digest(model: str) -> str | None:
+    """The digest of a model on Ollama's disk: the SHA-256 of its manifest, which is what `/api/tags` reports."""
+    store = Path(os.environ.get("OLLAMA_MODELS") or Path(os.path.expanduser("~")) / ".ollama" / "models")
+    name, _, tag = model.partition(":")
+    path = store / "manifests" / "registry.ollama.ai" / "library" / name / (tag or "latest")
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None
+
+
+def begin_ollama(program: str, model: str, *, must_hold: bool = True) -> Starting:
+    def spawn(port: int) -> Process:
+        return Process([program, "serve"], {**os.environ, "OLLAMA_HOST": f"127.0.0.1:{port}"})
+
+    def take(url: str, process: Process) -> Server:
+        wire = Ollama(url, model)
+        version, held = wire.version(), wire.tag()
+        if held is None and must_hold:
+            raise MissingPart(f"the ollama we started lacks {model}: run `ollama pull {model}`")
+        return Server("ollama", wire, describe("ollama", "Ollama", version, model, (held or {}).get("digest")), process)
+
+    return Starting(spawn, lambda port: f"127.0.0.1:{port}", take)
+
+
+# --- transformers serve ---
+
+
+def embedded(identity: str, lines: tuple[str, ...]) -> ServerChoice:
+    missing = [name for name in ("fastapi", "uvicorn", "openai", "transformers") if importlib.util.find_spec(name) is None]
+    if missing:
+        raise MissingPart(f"transformers serve lacks {', '.join(missing)}: pip install -r build/requirements.txt")
+    version = importlib.metadata.version("transformers")
+    line = f"transformers serve {version} with {EMBEDDED}, started for this run"
+    return ServerChoice(
+        "transformers serve", "transformers serve", f"transformers serve {version} {identity}", (*lines, line), version=version
+    )
+
+
+def begin_transformers(model_path: Path, command: list[str] | None = None) -> Starting:
+    """Spawn `transformers serve` on the CPU in float32; the model is a link, so that no local path is in any answer."""
+    flags = ["--continuous-batching", "--cb-num-blocks", str(CACHE_PAGES), "--cb-max-batch-tokens", str(STEP_TOKENS)]
+    flags += ["--device", "cpu", "--dtype", "float32", "--host", "127.0.0.1"]
+    program = command or [sys.executable, "-m", "transformers.cli.transformers"]
+    environment = {**os.environ, "HF_HUB_OFFLINE": "1", "HF_HUB_DISABLE_UPDATE_CHECK": "1", "PYTHONUNBUFFERED": "1"}
+    # threads that spin while they wait cost ten times the time as soon as anything else runs on the machine
+    environment.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    for name in ("PYTHONPATH", "PYTHONWARNINGS"):
+        environment.pop(name, None)
+
+    def spawn(port: int) -> Process:
+        command_line = [*program, "serve", EMBEDDED, *flags, "--port", str(port)]
+        return Process(command_line, environment, {EMBEDDED: model_path})
+
+    def take(url: str, process: Process) -> Server:
+        wire = OpenAI(url, EMBEDDED)
+        wire.get("/health")
+        wire.complete("Hello", max_tokens=1, temperature=0)  # reserves the cache, and settles on greedy for good
+        version = importlib.metadata.version("transformers")
+        known = describe("transformers serve", "transformers serve", version, EMBEDDED, digest_of(model_path))
+        return Server("transformers serve", wire, {**known, "sha256": weights_sha256(model_path), "dtype": "float32"}, process)
+
+    return Starting(spawn, lambda port: f"running on http://127.0.0.1:{port}", take)
+
+
+@functools.cache
+def weights_sha256(model_path: Path) -> str:
+    """SHA-256 of a folder's weights; of several files, in the order of their names."""
+    digest = hashlib.sha256()
+    files = sorted(model_path.glob("*.safetensors"))
+    if not files:
+        raise MissingPart(f"{model_path} holds no .safetensors file: give a model folder")
+    for path in files:
+        with path.open("rb") as file:
+            while block := file.read(1 << 20):
+                digest.update(block)
+    return digest.hexdigest()
+
+
+def digest_of(model_path: Path) -> str:
+    """What the embedded model is known by on every slide: the published file that its folder was read from."""
+    read_from_gguf = model_path.name.startswith(f"{EMBEDDED}-{GGUF_SHA256[:8]}")
+    return GGUF_SHA256 if read_from_gguf else weights_sha256(model_path)
+
+
+# --- by URL ---
+
+
+def at_url(given: str) -> ServerChoice:
+    """The server at a URL: an Ollama if it says so, else OpenAI-shaped, with the first model that it lists."""
+    url = base_url(given)
+    try:
+        version = Ollama(url, MODEL, connect_s=CONNECT_URL_S, read_s=10.0).version()
+    except WireError as error:
+        if "cannot be reached" in str(error) or "did not take the connection" in str(error):
+            raise
+    else:
+        held = Ollama(url, MODEL).tag()
+        if held is None:
+            raise MissingPart(f"the Ollama at {url} lacks {MODEL}: run `ollama pull {MODEL}`")
+        digest = held.get("digest")
+        lines = (f"Ollama {version} at {url}, as asked",)
+        return ServerChoice("ollama", "Ollama", f"ollama {version} {MODEL} {digest}", lines, url, None, MODEL, digest, version)
+    models = OpenAI(url, "", key=server_key(url)).models()
+    if not models:
+        raise MissingPart(f"{url} serves no model: load one there and run again")
+    name = f"OpenAI-shaped server at {urlsplit(url).hostname}"
+    return ServerChoice("openai", name, f"openai {urlsplit(url).hostname} {models[0]}", (f"{name}, as asked",), url, model=models[0])
+
+
+def server_key(url: str) -> str | None:
+    return None if is_loopback(url) and KEY_VARIABLE not in os.environ else os.environ.get(KEY_VARIABLE)
+
+
+def connect(kind: str, url: str, model: str, name: str, version: str | None, digest: str | None) -> Server:
+    wire: Wire = Ollama(url, model) if kind == "ollama" else OpenAI(url, model, key=server_key(url))
+    return Server(kind, wire, describe(kind, name, version, model, digest))
+
+
+def describe(kind: str, name: str, version: str | None, model: str, digest: str | None) -> dict[str, Any]:
+    return {"kind": kind, "name": name, "version": version, "model": model, "digest": digest, "sha256": None}
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]

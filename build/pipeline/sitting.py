@@ -1,0 +1,48 @@
+"""One sitting: the lab of a run, with the life of its server around it. A server that it started never outlives it."""
+
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+
+from pipeline import models
+from pipeline.lab import Lab
+from pipeline.models import ModelChoice
+from pipeline.servers import Server, ServerChoice, Starting
+
+
+class Sitting:
+    """Makes the lab from what was chosen; loads the model and starts the server only when a capture first needs them."""
+
+    def __init__(self, sentence: str, model: ModelChoice, server: ServerChoice, say: Callable[[str], None], asked: str | None = None):
+        self._model, self._choice, self._say = model, server, say
+        self._begun: Starting | None = None
+        self._server: Server | None = None
+        self.lab = Lab(sentence, lambda: model.load(say), self.start_server)
+        self.lab.asked = asked
+
+    def begin_server(self) -> None:
+        """Spawn the server, if it must be started, and return at once: it comes up while other captures are taken."""
+        if self._begun is None:
+            self._begun = self._choice.begin(self._served_folder())
+
+    def start_server(self) -> Server:
+        """The server, ready to be asked."""
+        self.begin_server()
+        self._server = self._choice.start(self._served_folder(), self._say, self._begun)
+        return self._server
+
+    def _served_folder(self) -> Path | None:
+        """The folder that `transformers serve` serves: the embedded model's, whatever model Part 1 photographs."""
+        if self._choice.kind != "transformers serve":
+            return None
+        if self._model.name == models.EMBEDDED:
+            return self.lab.loaded.path
+        return models.embedded_folder(self._say)
+
+    def __enter__(self) -> "Sitting":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        for part in (self._server, self._begun):
+            if part is not None:
+                part.close()

@@ -1,0 +1,127 @@
+"""What a slide is: a capture with pure readers. Knows no torch, no matplotlib and no paths.
+
+A capture is measured once and kept as JSON; its oracle, its drawing and its words only read it.
+"""
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from pipeline.canvas import Canvas
+    from pipeline.lab import Lab
+
+Data = dict[str, Any]
+
+
+class OracleFailure(AssertionError):
+    """An oracle does not hold for a capture. The message is one line: slide, measured, bound."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What an oracle found: `measured` against `bound`, both short enough for a figure's foot."""
+
+    holds: bool
+    measured: str
+    bound: str
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """How far a float of a retaken capture may lie from the committed one: atol + rtol * |committed|."""
+
+    atol: float = 1e-3
+    rtol: float = 1e-3
+
+    def allows(self, committed: float, retaken: float) -> bool:
+        return abs(retaken - committed) <= self.atol + self.rtol * abs(committed)
+
+
+@dataclass(frozen=True)
+class Slide:
+    """One slide. The four functions are read in this order: measure, assert, spoil, draw.
+
+    capture(lab) -> data        the only one that touches the model or the server
+    oracle(data) -> Verdict     compares with something independent
+    sabotage(data, lab) -> data what the oracle must refuse: a spoiled real run, or a copy tampered with
+    draw(canvas, data)          sees neither model nor server
+    """
+
+    number: int
+    name: str
+    section: str
+    claim: str
+    capture: Callable[["Lab"], Data]
+    oracle: Callable[[Data], Verdict]
+    sabotage: Callable[[Data, "Lab"], Data]
+    draw: Callable[["Canvas", Data], None]
+    kind: Literal["photograph", "concept"] = "photograph"
+    needs: tuple[Literal["model", "server"], ...] = ("model",)
+    volatile: bool = False
+    tolerance: Tolerance = Tolerance()
+
+    @property
+    def topic(self) -> str:
+        """The stem of the topic script that the slide's functions stand in."""
+        return self.capture.__module__.rpartition(".")[2]
+
+    @property
+    def id(self) -> str:
+        """`topic/name`: the stem of its capture, its figure and its words."""
+        return f"{self.topic}/{self.name}"
+
+
+def assert_holds(slide: Slide, data: Data) -> Verdict:
+    """Run a slide's oracle on the data of a capture.
+
+    Raises OracleFailure when the verdict does not hold, when any number in the data is NaN or infinite, when any
+    list is empty, and when the data lacks what the oracle reads.
+    """
+    flaw = first_flaw(data)
+    if flaw:
+        raise OracleFailure(f"{slide.id}: {flaw}")
+    try:
+        verdict = slide.oracle(data)
+    except (KeyError, IndexError, TypeError, ValueError, ZeroDivisionError, AssertionError) as error:
+        raise OracleFailure(f"{slide.id}: the capture cannot be judged ({type(error).__name__}: {error})") from error
+    if not verdict.holds:
+        raise OracleFailure(f"{slide.id}: {verdict.measured}; must hold: {verdict.bound}")
+    return verdict
+
+
+def first_flaw(value: Any, where: str = "data") -> str | None:
+    """Say where the first NaN, infinity or empty list of a JSON value stands; None when there is none."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return f"{where} is {value}"
+    if isinstance(value, list | tuple) and not value:
+        return f"{where} is an empty list"
+    if isinstance(value, Mapping):
+        children = ((f"{where}.{key}", child) for key, child in value.items())
+    elif isinstance(value, list | tuple):
+        children = ((f"{where}[{index}]", child) for index, child in enumerate(value))
+    else:
+        return None
+    return next((flaw for name, child in children if (flaw := first_flaw(child, name))), None)
+
+
+def to_json(capture: Data) -> str:
+    """Serialise a capture: the same text for the same capture, whatever the order its keys were set in.
+
+    Floats are kept to nine significant digits, which is every bit of a float32.
+    """
+    return json.dumps(_plain(capture), ensure_ascii=True, sort_keys=True, indent=None, separators=(",", ":")) + "\n"
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _plain(child) for key, child in value.items()}
+    if hasattr(value, "tolist"):  # a NumPy array or number, a torch tensor
+        return _plain(value.tolist())
+    if isinstance(value, list | tuple):
+        return [_plain(child) for child in value]
+    if isinstance(value, float) and math.isfinite(value):
+        return float(f"{value:.9g}")
+    return value

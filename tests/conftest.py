@@ -1,0 +1,65 @@
+"""The fixtures every test file shares: the real model, a GPT-2-shaped one, and captures taken once."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline import models
+from pipeline.errors import DeckError
+from pipeline.lab import DEFAULT_SENTENCE, Lab
+from pipeline.slide import Slide, to_json
+from small_models import build_gpt2
+
+pytest_plugins = ["serving_fixtures", "deck_fixtures"]
+
+HOSTILE_SENTENCES = {
+    "one token": "Hi",
+    "symbols": "It costs $5 and $10, <b>not</b> a_b ^c^ \\alpha & `x` | *y*",
+    "scripts": "🤗 東京 で naïve Привет 👩‍👩‍👧 \t tab\nnew line",
+    "one long word": "Donaudampfschifffahrtsgesellschaftskapitänsmützenabzeichenfabrik" * 3,
+    "long": "The keeper of the bees walked slowly along the wall of the old garden, counting hives as she went. " * 7,
+}
+
+
+@pytest.fixture(scope="session")
+def loaded_model() -> models.LoadedModel:
+    """The model that `auto` finds. Without one, nothing here can be tested: say what to do, and stop."""
+    try:
+        return models.choose("auto").load()
+    except DeckError as error:
+        pytest.exit(f"the tests need the real model: {error}", returncode=error.exit_code)
+
+
+@pytest.fixture(scope="session")
+def lab(loaded_model: models.LoadedModel, served: Callable[[], Any]) -> Lab:
+    """The lab of the committed deck: the real model, the default sentence, a real server started when first asked for."""
+    return Lab(DEFAULT_SENTENCE, lambda: loaded_model, served)
+
+
+@pytest.fixture(scope="session")
+def gpt2_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A GPT-2-shaped model of random weights with gpt2's own vocabulary."""
+    return build_gpt2(tmp_path_factory.mktemp("gpt2_shaped"))
+
+
+@pytest.fixture(scope="session")
+def gpt2_lab(gpt2_folder: Path, served: Callable[[], Any]) -> Lab:
+    loaded = models.choose(str(gpt2_folder)).load()
+    return Lab(DEFAULT_SENTENCE, lambda: loaded, served)
+
+
+@pytest.fixture(scope="session")
+def captured() -> Callable[[Slide, Lab], dict[str, Any]]:
+    """captured(slide, lab) -> the data of its capture, read back from JSON; taken once for each lab."""
+    kept: dict[tuple[str, int], str] = {}
+
+    def take(slide: Slide, lab: Lab) -> dict[str, Any]:
+        key = slide.id, id(lab)
+        if key not in kept:
+            kept[key] = to_json(slide.capture(lab))
+        return json.loads(kept[key])
+
+    return take

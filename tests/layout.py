@@ -1,0 +1,42 @@
+"""What is wrong with a figure's layout, measured on its text boxes."""
+
+from itertools import combinations
+
+from matplotlib.text import Text
+from matplotlib.transforms import Bbox
+
+from pipeline.canvas import HEIGHT, LABEL, MARGIN, PIXEL, STRIP, WIDTH, Canvas
+
+SLACK = 3  # pixels: a glyph's box is a little larger than its ink
+STRIP_TOP = HEIGHT - 100  # below this stand the strip's own, smaller letters
+
+
+def texts(canvas: Canvas) -> list[tuple[str, Bbox, float]]:
+    """Every visible text of a figure: its words, its box in pixels from the bottom left, its height in pixels."""
+    renderer = canvas.figure.canvas.get_renderer()
+    canvas.figure.draw(renderer)
+    found = []
+    for artist in canvas.figure.findobj(Text):
+        if artist.get_text().strip() and artist.get_visible() and artist.axes is not None:
+            box = artist.get_window_extent(renderer)
+            ticks = [*artist.axes.get_xticklabels(), *artist.axes.get_yticklabels()]
+            if artist in ticks and not Bbox.intersection(artist.axes.bbox.padded(80), box):
+                continue  # a tick label outside the axes' limits is never drawn
+            found.append((artist.get_text(), box, artist.get_size() / PIXEL))
+    return found
+
+
+def problems(canvas: Canvas) -> list[str]:
+    """Each text that is clipped, too near the edge, too small, or on top of another; one line each."""
+    found = texts(canvas)
+    told = []
+    for words, box, size in found:
+        if box.x0 < MARGIN - SLACK or box.x1 > WIDTH - MARGIN + SLACK or box.y0 < 40 or box.y1 > HEIGHT - MARGIN + SLACK:
+            told.append(f"{words!r} is too near the edge: {[round(value) for value in box.extents]}")
+        if size < (STRIP if box.y1 < HEIGHT - STRIP_TOP else LABEL) - 0.1:
+            told.append(f"{words!r} is {size:.0f} px high")
+    for (a, box_a, _), (b, box_b, _) in combinations(found, 2):
+        overlap = Bbox.intersection(box_a, box_b)
+        if overlap is not None and overlap.width > SLACK and overlap.height > 2 * SLACK:
+            told.append(f"{a!r} and {b!r} overlap by {overlap.width:.0f} x {overlap.height:.0f} px")
+    return told
