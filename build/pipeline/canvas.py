@@ -117,7 +117,8 @@ def visible(piece: str) -> str:
 def mix(color: str, share: float, paper: str = PAPER) -> tuple[float, float, float]:
     """`color` at strength `share` (0 … 1) over paper: the one way a shade means an amount."""
     ink, ground = to_rgb(color), to_rgb(paper)
-    return tuple(g + (i - g) * share for i, g in zip(ink, ground, strict=True))
+    red, green, blue = (g + (i - g) * share for i, g in zip(ink, ground, strict=True))
+    return red, green, blue
 
 
 class Canvas:
@@ -128,7 +129,7 @@ class Canvas:
         self.kind = kind
         self.paper = CONCEPT_PAPER if kind == "concept" else PAPER
         self.figure = Figure(figsize=(WIDTH / 100, HEIGHT / 100), dpi=100, facecolor=self.paper)
-        FigureCanvasAgg(self.figure)
+        self._renderer = FigureCanvasAgg(self.figure).get_renderer()
         self.sheet = self.figure.add_axes((0, 0, 1, 1))
         self.sheet.set(xlim=(0, WIDTH), ylim=(HEIGHT, 0))
         self.sheet.axis("off")
@@ -186,8 +187,8 @@ class Canvas:
     def measure(self, text: str, size: float = 24, *, weight: str = "regular", mono: bool = False) -> tuple[float, float]:
         """Width and height in pixels of one line of text (already literal)."""
         probe = Text(0, 0, text, fontproperties=font(mono, weight, size), parse_math=False)
-        probe.figure = self.figure
-        box = probe.get_window_extent(self.figure.canvas.get_renderer())
+        probe.set_figure(self.figure)
+        box = probe.get_window_extent(self._renderer)
         return box.width, box.height
 
     def _fit(self, text, size, weight, mono, width, lines, smallest) -> tuple[str, float]:

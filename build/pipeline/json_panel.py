@@ -63,7 +63,9 @@ def spelled(value: Any) -> str:
     if isinstance(value, str):
         quoted = value.replace("\\", "\\\\").replace('"', '\\"')
         return f'"{literal(quoted)}"' if value != VARIES else VARIES
-    return {True: "true", False: "false", None: "null"}.get(value, str(value)) if value is None or isinstance(value, bool) else str(value)
+    if value is None or isinstance(value, bool):
+        return {True: "true", False: "false", None: "null"}[value]
+    return str(value)
 
 
 def in_order(message: Mapping[str, Any]) -> list[tuple[str, Any]]:

@@ -44,8 +44,14 @@ def keep(folder: Path, command: list[str]) -> int:
         signal.signal(sign, signal.SIG_IGN)  # only the pipe ends us: a Ctrl-C is the parent's to handle
     with (folder / "log").open("wb") as log:
         server = subprocess.Popen(
-            command, cwd=folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, preexec_fn=prepare_child,
-        )  # fmt: skip
+            command,
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            preexec_fn=prepare_child,
+        )
     while server.poll() is None:
         readable, _, _ = select.select([sys.stdin], [], [], POLL_S)
         if (readable and not os.read(0, 4096)) or os.getppid() != parent:

@@ -5,18 +5,20 @@ own. What it really posted and really received is recorded beside what it hands 
 are sent to their provider; nothing that this module returns, raises or prints holds one.
 """
 
+import contextlib
 import functools
 import json
 import logging
 import os
+import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from pipeline.errors import BadInput, MissingPart
 from pipeline.servers import Server, describe
-from pipeline.wire import CONNECT_S, READ_S, OpenAI, WireError, base_url, is_loopback
+from pipeline.wire import CONNECT_S, MAX_BYTES, READ_S, TOTAL_S, OpenAI, WireError, base_url, is_loopback
 
 Message = dict[str, Any]
 
@@ -35,39 +37,34 @@ class Provider:
     tried: str = "configured only"
 
 
+HERE = "its shape tried here, against transformers serve"
+LLAMA = "meta-llama/Llama-3.3-70B-Instruct"
 PROVIDERS = (
-    Provider("Together AI", "together_ai/", "meta-llama/Llama-3.3-70B-Instruct-Turbo", "TOGETHER_API_KEY", "https://api.together.xyz/v1"),
+    Provider("Together AI", "together_ai/", f"{LLAMA}-Turbo", "TOGETHER_API_KEY", "https://api.together.xyz/v1"),
     Provider(
-        "Fireworks", "fireworks_ai/", "accounts/fireworks/models/llama-v3p3-70b-instruct", "FIREWORKS_API_KEY",
+        "Fireworks",
+        "fireworks_ai/",
+        "accounts/fireworks/models/llama-v3p3-70b-instruct",
+        "FIREWORKS_API_KEY",
         "https://api.fireworks.ai/inference/v1",
     ),
     Provider("Groq", "groq/", "llama-3.3-70b-versatile", "GROQ_API_KEY", "https://api.groq.com/openai/v1"),
-    Provider(
-        "DeepInfra", "deepinfra/", "meta-llama/Llama-3.3-70B-Instruct", "DEEPINFRA_API_KEY", "https://api.deepinfra.com/v1/openai",
-        client="sdk",
-    ),
-    Provider(
-        "vLLM", "hosted_vllm/", "Qwen/Qwen2.5-0.5B-Instruct", "HOSTED_VLLM_API_KEY", url_variable="HOSTED_VLLM_API_BASE",
-        tried="shape tried here against transformers serve",
-    ),
-    Provider(
-        "SGLang", "openai/", "Qwen/Qwen2.5-0.5B-Instruct", "OPENAI_API_KEY", url_variable="OPENAI_BASE_URL", client="sdk",
-        tried="shape tried here against transformers serve",
-    ),
+    Provider("DeepInfra", "deepinfra/", LLAMA, "DEEPINFRA_API_KEY", "https://api.deepinfra.com/v1/openai", client="sdk"),
+    Provider("vLLM", "hosted_vllm/", LLAMA, "HOSTED_VLLM_API_KEY", url_variable="HOSTED_VLLM_API_BASE", tried=HERE),
+    Provider("SGLang", "openai/", LLAMA, "OPENAI_API_KEY", url_variable="OPENAI_BASE_URL", client="sdk", tried=HERE),
     Provider("TGI", "huggingface/", "tgi", "HF_TOKEN", url_variable="HUGGINGFACE_API_BASE"),
+    Provider("TensorRT-LLM", "openai/", LLAMA, "OPENAI_API_KEY", url_variable="OPENAI_BASE_URL", client="sdk", tried=HERE),
+    Provider("llama.cpp", "openai/", "qwen2.5-0.5b", "OPENAI_API_KEY", url_variable="OPENAI_BASE_URL", client="sdk", tried=HERE),
     Provider(
-        "TensorRT-LLM", "openai/", "meta-llama/Llama-3.1-8B-Instruct", "OPENAI_API_KEY", url_variable="OPENAI_BASE_URL", client="sdk",
-        tried="shape tried here against transformers serve",
+        "LM Studio",
+        "lm_studio/",
+        "qwen2.5-0.5b",
+        "LM_STUDIO_API_KEY",
+        url_variable="LM_STUDIO_API_BASE",
+        client="sdk",
+        tried=HERE,
     ),
-    Provider(
-        "llama.cpp", "openai/", "qwen2.5-0.5b-instruct", "OPENAI_API_KEY", url_variable="OPENAI_BASE_URL", client="sdk",
-        tried="shape tried here against transformers serve",
-    ),
-    Provider(
-        "LM Studio", "lm_studio/", "qwen2.5-0.5b-instruct", "LM_STUDIO_API_KEY", url_variable="LM_STUDIO_API_BASE", client="sdk",
-        tried="shape tried here against transformers serve",
-    ),
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True)
@@ -97,6 +94,16 @@ class Route:
         return server
 
 
+def table() -> str:
+    """The README's table of providers, in Markdown."""
+    rows = ["| Provider | `--ask` | Key | Address | Tried |", "|---|---|---|---|---|"]
+    for one in PROVIDERS:
+        address = f"`{one.url}`" if one.url else f"yours, in `{one.url_variable}`"
+        key = f"`{one.key_variable}`" + ("" if one.url else " (if it wants one)")
+        rows.append(f"| {one.name} | `{one.prefix}{one.model}` | {key} | {address} | {one.tried} |")
+    return "\n".join(rows)
+
+
 @dataclass(frozen=True)
 class Normalised:
     """One call through litellm: what it posted, what came back over the wire, what it made of that."""
@@ -124,7 +131,8 @@ def ask_route(model: str) -> Route:
     assert provider.url_variable is not None
     given = os.environ.get(provider.url_variable)
     if not given:
-        raise MissingPart(f"--ask {model} needs the server's address: set {provider.url_variable}, for example to http://127.0.0.1:8000/v1")
+        example = f"{provider.url_variable}=http://127.0.0.1:8000/v1"
+        raise MissingPart(f"--ask {model} needs the server's address: set it in the environment, for example {example}")
     name = provider.name if len(matching) == 1 else "OpenAI-shaped server"
     return Route(model, name, f"{base_url(given)}/v1", provider.client, provider.key_variable, key)
 
@@ -187,56 +195,58 @@ def failed(route: Route, error: Exception) -> WireError:
         todo = "check the model's name"
     elif "refused" in said or "Connection" in type(error).__name__:
         todo = "start the server there or check the address"
-    return WireError(f"litellm could not get an answer from {route.model} at {route.api_base} ({type(error).__name__}: {said}): {todo}")
+    what = f"{type(error).__name__}: {said}"
+    return WireError(f"litellm could not get an answer from {route.model} at {route.api_base} ({what}): {todo}")
 
 
 class _Seen:
     """Records the body of the one request and of its answer; headers, and with them keys, are not looked at."""
 
     def __init__(self) -> None:
-        self.path, self.posted, self.native = "", {}, {}
+        self.path = ""
+        self.posted: Message = {}
+        self.native: Message = {}
 
-    def _request(self, request: Any) -> None:
-        request.read()
-        self.path, self.posted = request.url.path, json.loads(request.content)
+    def record(self, path: str, posted: bytes, native: bytes) -> None:
+        self.path, self.posted = path, json.loads(posted)
+        with contextlib.suppress(ValueError):  # not JSON: litellm says so
+            self.native = json.loads(native)
 
-    def _response(self, response: Any) -> None:
-        response.read()
-        try:
-            self.native = response.json()
-        except ValueError:
-            self.native = {}
-
-    def client(self, route: Route) -> "_Client":
+    @contextlib.contextmanager
+    def client(self, route: Route) -> Iterator[Any]:
+        """The HTTP client in the wrapping that litellm wants for a route; closed at the end."""
         import httpx
 
-        plain = httpx.Client(
-            trust_env=not is_loopback(route.api_base),  # loopback never through a proxy
-            timeout=httpx.Timeout(READ_S, connect=CONNECT_S),
-            event_hooks={"request": [self._request], "response": [self._response]},
-        )
-        return _Client(plain, route)
+        seen, patience = self, httpx.Timeout(READ_S, connect=CONNECT_S)
+        inner = httpx.Client(trust_env=not is_loopback(route.api_base), timeout=patience)  # loopback never through a proxy
 
+        class Bounded(httpx.BaseTransport):
+            """Sends, and gives up an answer that takes too long or grows too big: httpx limits only the gaps in it."""
 
-class _Client:
-    """The HTTP client in the wrapping that litellm wants for a route; closed at the end."""
+            def handle_request(self, request: httpx.Request) -> httpx.Response:
+                request.headers["Accept-Encoding"] = "identity"
+                deadline, body = time.monotonic() + TOTAL_S, b""
+                response = inner.send(request, stream=True)
+                try:
+                    for chunk in response.iter_bytes():
+                        body += chunk
+                        if len(body) > MAX_BYTES or time.monotonic() > deadline:
+                            raise httpx.ReadTimeout("the answer does not end", request=request)
+                finally:
+                    response.close()
+                seen.record(request.url.path, request.read(), body)
+                kind = response.headers.get("Content-Type", "application/json")
+                return httpx.Response(response.status_code, headers={"Content-Type": kind}, content=body, request=request)
 
-    def __init__(self, plain: Any, route: Route):
-        self.plain, self.route = plain, route
+        with inner, httpx.Client(transport=Bounded(), timeout=patience) as outer:
+            if route.client == "sdk":
+                import openai
 
-    def __enter__(self) -> Any:
-        if self.route.client == "sdk":
-            import openai
+                yield openai.OpenAI(api_key=route.key or "none", base_url=route.api_base, max_retries=0, http_client=outer)
+            else:
+                from litellm.llms.custom_httpx.http_handler import HTTPHandler
 
-            return openai.OpenAI(
-                api_key=self.route.key or "none", base_url=self.route.api_base, max_retries=0, http_client=self.plain
-            )
-        from litellm.llms.custom_httpx.http_handler import HTTPHandler
-
-        return HTTPHandler(client=self.plain)
-
-    def __exit__(self, *exception: object) -> None:
-        self.plain.close()
+                yield HTTPHandler(client=outer)
 
 
 @functools.cache

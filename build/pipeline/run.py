@@ -131,10 +131,14 @@ def build(
     )
     try:
 
+        def tell_drawn(done: concurrent.futures.Future[str]) -> None:
+            if not done.cancelled() and not done.exception():
+                watcher.drawn(done.result())
+
         def send_to_draw(slide: Slide, verdict: Verdict) -> None:
             capture, figure = staging.read_path(out.capture(slide.id)), staging.path(out.figure(slide.id))
             future = pool.submit(draw_by_id, slide.id, capture, verdict, figure)
-            future.add_done_callback(lambda done: done.cancelled() or done.exception() or watcher.drawn(done.result()))
+            future.add_done_callback(tell_drawn)
             drawing[future] = slide
 
         for todo in stale:

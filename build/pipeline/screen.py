@@ -65,7 +65,7 @@ class Screen(Watcher):
     def taken(self, slide: Slide, row: Row) -> None:
         if self._progress:
             self._progress.advance(self._bars["photographing"])
-        elif not row.failure:
+        elif row.verdict:
             self.say(f"{slide.number:>2}  {slide.id}  taken in {row.seconds:.1f} s: {row.verdict.measured}")
 
     def drawn(self, slide_id: str) -> None:

@@ -54,7 +54,7 @@ class Server:
 
     def __init__(self, kind: str, wire: Wire, provenance: dict[str, Any], process: "Process | None" = None):
         self.kind, self.wire, self.provenance = kind, wire, provenance
-        self.route: "Route | None" = None  # set for a provider that `--ask` named
+        self.route: Route | None = None  # set for a provider that `--ask` named
         self._process = process
 
     @property
@@ -157,7 +157,8 @@ class Starting:
                         self._launch()
                         continue
                     why = self.process.last_words()
-                    raise MissingPart(f"the server on 127.0.0.1:{self.port} died while starting ({why}): fix that or pass --server URL")
+                    died = f"the server on 127.0.0.1:{self.port} died while starting ({why})"
+                    raise MissingPart(f"{died}: fix that or pass --server URL")
                 if time.monotonic() > limit:
                     why = self.process.last_words()
                     raise MissingPart(f"the server on 127.0.0.1:{self.port} was not up after {deadline_s:g} s ({why}): run again")
@@ -223,7 +224,8 @@ def choose(request: str = "auto", *, offline: bool = False, embedded_identity: s
         return ServerChoice(**{**found.__dict__, "lines": (*lines, *found.lines)})
     lines.append(found)
     if request == "ollama":
-        raise MissingPart(f"no Ollama with {MODEL}: {'; '.join(lines)}. Run `ollama serve` and `ollama pull {MODEL}`, or leave out --server")
+        why = "; ".join(lines)
+        raise MissingPart(f"no Ollama with {MODEL} ({why}): run `ollama serve` and `ollama pull {MODEL}`, or leave out --server")
     return embedded(embedded_identity, tuple(lines))
 
 
@@ -270,9 +272,9 @@ def progress(messages: Iterator[dict[str, Any]]) -> Iterator[str]:
     shown = None
     for message in messages:
         total, done = message.get("total"), message.get("completed") or 0
-        share = int(20 * done / total) if total else None
-        line = f"fetching {MODEL}: {message.get('status', '')}"
-        if share is not None:
+        share, line = None, f"fetching {MODEL}: {message.get('status', '')}"
+        if total:
+            share = int(20 * done / total)
             line = f"fetching {MODEL}  [{'█' * share}{'·' * (20 - share)}] {done / 1e6:.0f} of {total / 1e6:.0f} MB"
         if (key := (share, message.get("digest"), None if share is not None else line)) != shown:
             shown = key
@@ -407,7 +409,8 @@ def at_url(given: str) -> ServerChoice:
     if not models:
         raise MissingPart(f"{url} serves no model: load one there and run again")
     name = f"OpenAI-shaped server at {urlsplit(url).hostname}"
-    return ServerChoice("openai", name, f"openai {urlsplit(url).hostname} {models[0]}", (f"{name}, as asked",), url, model=models[0])
+    identity = f"openai {urlsplit(url).hostname} {models[0]}"
+    return ServerChoice("openai", name, identity, (f"{name} with {models[0]}, as asked",), url, model=models[0])
 
 
 def server_key(url: str) -> str | None:

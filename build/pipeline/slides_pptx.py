@@ -79,11 +79,13 @@ def _add(slide: PptxSlide, one: Shown, shown: Sequence[Shown]) -> None:
     paragraph = text.paragraphs[0]
     paragraph.alignment = PP_ALIGN.LEFT
     if is_title:
-        title.left, title.top, title.width, title.height = EDGE, top, width, Inches(1.5)
+        title.left, title.top, title.width, title.height = EDGE, top, width, Inches(1.6)
         _runs(paragraph, [(NAME, "bold")], 46)
-        room = (words_left, Emu(top + Inches(1.6)), width, Emu(figure_height - Inches(1.6)))
+        room = (words_left, Emu(top + Inches(1.75)), width, Emu(figure_height - Inches(1.75)))
     else:
-        _runs(paragraph, [(f"{part_of(one.slide.number)} · ", "quiet"), (one.slide.section, "bold")], 20)
+        part = part_of(one.slide.number)
+        before = [(f"{part} · ", "quiet")] if part != one.slide.section else []
+        _runs(paragraph, [*before, (one.slide.section, "bold")], 20)
         room = (words_left, top, width, figure_height)
     facts = [words.Block("paragraph", ((f"{label}: ", "quiet"), (value, ""))) for label, value in title_facts(shown)] if is_title else []
     _add_words(slide, [*rendered.blocks, *facts], room, 15 if is_title else 14)

@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 import requests
@@ -23,6 +23,7 @@ from pipeline.errors import BadInput, MissingPart
 CONNECT_S, READ_S, TOTAL_S = 3.0, 120.0, 180.0  # two busy cores can take a minute for an answer
 MAX_BYTES = 4_000_000  # our longest answer is a few kilobytes
 RETRY_PAUSE_S = 0.2
+LOG = "run again; if it stays so, look at the server's own log"
 OLLAMA_PORT = 11434
 Message = dict[str, Any]
 
@@ -86,7 +87,7 @@ def _resolved(url: str) -> str:
         found = socket.getaddrinfo(parts.hostname, parts.port or 80, type=socket.SOCK_STREAM)
     except OSError:
         return "the name does not resolve"
-    return "tried " + ", ".join(dict.fromkeys(entry[4][0] for entry in found))
+    return "tried " + ", ".join(dict.fromkeys(str(entry[4][0]) for entry in found))
 
 
 # --- reading ---
@@ -189,7 +190,7 @@ _turns: dict[str, threading.RLock] = {}
 class Wire:
     """A line to one server, in a dialect that the two subclasses speak."""
 
-    options: dict[str, str] = {}  # our name of an option -> the dialect's
+    options: ClassVar[dict[str, str]] = {}  # our name of an option -> the dialect's
 
     def __init__(self, url: str, model: str, *, key: str | None = None, connect_s=CONNECT_S, read_s=READ_S, total_s=TOTAL_S):
         self.url, self.model = base_url(url), model
@@ -218,7 +219,8 @@ class Wire:
     def _named(self, options: Message) -> Message:
         unknown = sorted(set(options) - set(self.options))
         if unknown:
-            raise BadInput(f"{', '.join(unknown)}: no such option; {self.url} is asked only for {', '.join(sorted(self.options))}")
+            known = ", ".join(sorted(self.options))
+            raise BadInput(f"{', '.join(unknown)}: no such option; {self.url} is asked only with {known}")
         return {self.options[name]: value for name, value in options.items()}
 
     def _ask(self, path: str, body: Message, stream: bool) -> Exchange:
@@ -229,7 +231,8 @@ class Wire:
         if exchange.finish == "load":
             raise self.failed(path, "loaded the model but generated nothing", "wait until it is loaded and run again")
         if exchange.model is not None and not same_model(body["model"], exchange.model):
-            raise self.failed(path, f"answered with model {exchange.model!r} instead of {body['model']!r}", "check what it serves")
+            what = f"answered with model {exchange.model!r} instead of {body['model']!r}"
+            raise self.failed(path, what, "check what it serves")
         return exchange
 
     def _whole(self, path: str, body: Message) -> Exchange:
@@ -249,7 +252,7 @@ class Wire:
                 end = {**end, "usage": message["usage"]}
         seconds = time.perf_counter() - started
         if not end:
-            raise self.failed(path, "cut its answer off before the end", "run again; if it stays so, look at the server's own log")
+            raise self.failed(path, "cut its answer off before the end", LOG)
         return self._exchange(path, body, end, "".join(text for _, text in chunks), seconds, chunks)
 
     def _exchange(self, path, body, answer, text, seconds, chunks) -> Exchange:
@@ -328,7 +331,9 @@ class Wire:
         kind = response.headers.get("Content-Type", "")
         if "html" in kind:
             response.close()
-            raise self.failed(path, f"answered with a web page ({kind.partition(';')[0]}), not JSON", "check the address and port")
+            raise self.failed(
+                path, f"answered with a web page ({kind.partition(';')[0]}), not JSON", "check the address and port"
+            )
         return response
 
     def _chunks(self, response: requests.Response, path: str, total_s: float | None = None) -> Iterator[bytes]:
@@ -345,9 +350,9 @@ class Wire:
                     raise self.failed(path, f"was still answering after {total_s:g} s", stop)
                 yield chunk
         except urllib3.exceptions.ReadTimeoutError as error:
-            raise self.failed(path, f"stalled in mid-answer for {self.limits[1]:g} s", "look at the server's own log") from error
+            raise self.failed(path, f"stalled in mid-answer for {self.limits[1]:g} s", LOG) from error
         except (urllib3.exceptions.HTTPError, OSError) as error:
-            raise self.failed(path, "cut its answer off before the end", "run again; if it stays so, look at its own log") from error
+            raise self.failed(path, "cut its answer off before the end", LOG) from error
 
     # --- what went wrong ---
 
@@ -357,7 +362,8 @@ class Wire:
 
     def _unreachable(self, path: str, error: requests.RequestException) -> WireError:
         if isinstance(error, requests.exceptions.ProxyError):
-            return self.failed(path, "cannot be reached through the proxy that the environment names", "fix HTTP_PROXY or set NO_PROXY")
+            what = "cannot be reached through the proxy that the environment names"
+            return self.failed(path, what, "fix HTTP_PROXY or set NO_PROXY")
         if isinstance(error, requests.exceptions.SSLError):
             return self.failed(path, "has no certificate that can be trusted", "check https:// against http://")
         if isinstance(error, requests.ConnectTimeout):
@@ -404,16 +410,18 @@ def _never_connected(error: requests.RequestException) -> bool:
 
 def same_model(asked: str, answered: str) -> bool:
     """Whether an answer names the model that was asked for; providers add or drop an owner, a tag or a date."""
+
     def bare(name: str) -> str:
         return name.rpartition("/")[2].lower().removesuffix(":latest")
 
-    return bare(answered).startswith(bare(asked)) or bare(asked).startswith(bare(answered)) and bare(answered) != ""
+    asked, answered = bare(asked), bare(answered)
+    return answered.startswith(asked) or (asked.startswith(answered) and answered != "")
 
 
 class Ollama(Wire):
     """Ollama's own dialect."""
 
-    options = {
+    options: ClassVar[dict[str, str]] = {
         "max_tokens": "num_predict",
         **{name: name for name in ("temperature", "seed", "top_p", "top_k", "stop", "num_ctx", "num_thread", "repeat_penalty")},
     }
@@ -471,7 +479,7 @@ class Ollama(Wire):
 class OpenAI(Wire):
     """The dialect that every other server and every hosted provider speaks."""
 
-    options = {name: name for name in ("max_tokens", "temperature", "seed", "top_p", "stop")}
+    options: ClassVar[dict[str, str]] = {name: name for name in ("max_tokens", "temperature", "seed", "top_p", "stop")}
     framing = staticmethod(events)
 
     def __init__(self, url: str, model: str, *, prefix: str = "/v1", **limits):

@@ -10,7 +10,6 @@ import re
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -259,19 +258,21 @@ def _html(tokens: Sequence[Token]) -> str:
 
 
 def _with_row_headings(tokens: list[Token]) -> list[Token]:
-    """The first cell of each row heads it, and a block quote is a definition, not a quotation."""
+    """The first cell of each row heads it, an empty heading is none, a block quote is a definition, not a quotation."""
     heads_row = False
-    for before, current in pairwise(tokens):
-        if current.type == "td_open" and before.type == "tr_open":
+    for index, current in enumerate(tokens):
+        if current.type == "th_open":
+            if tokens[index + 1].content:
+                current.attrSet("scope", "col")
+            else:
+                current.tag = tokens[index + 2].tag = "td"
+        elif current.type == "td_open" and tokens[index - 1].type == "tr_open":
             heads_row = True
             current.attrSet("scope", "row")
         if current.type in ("td_open", "td_close") and heads_row:
             current.tag = "th"
             heads_row = current.type == "td_open"
-        if current.type == "th_open":
-            current.attrSet("scope", "col")
-    for current in tokens:
-        if current.type in ("blockquote_open", "blockquote_close"):
+        elif current.type in ("blockquote_open", "blockquote_close"):
             current.tag = "div"
             if current.nesting == 1:
                 current.attrSet("class", "definition")

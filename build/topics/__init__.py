@@ -13,6 +13,8 @@ TOPICS = (
     "sampling",
     "decoding",
     "kv_cache",
+    "kv_exact",
+    "kv_exact",
     "kv_cost",
     "batching",
     "why_vllm",

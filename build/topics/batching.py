@@ -1,0 +1,392 @@
+"""Slides 25-27: ragged rows made one batch, the same logits batched and alone, and what a batch gains.
+
+They prove that padding, told apart by mask and position ids, changes no answer, show the real wrong answers of a batch
+run without them, and time a batch against single rows. They need the model.
+"""
+
+import copy
+import math
+import sys
+import time
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+if __name__ == "__main__":
+    sys.path[0] = str(Path(__file__).resolve().parents[1])
+
+import numpy as np
+
+from pipeline.canvas import BLUE, BODY_BOTTOM, FAINT, GREEN, GREY, INK, MARGIN, ORANGE, PALE, WIDTH, Canvas, mix
+from pipeline.lab import Lab
+from pipeline.slide import Data, Slide, Verdict
+
+OTHERS = (  # of three lengths, so that the rows stay ragged whatever the sentence
+    "The capital of France is",
+    "Once upon a",
+    "Bees make honey from the nectar of flowers, and wasps",
+)
+BOUND = 1e-3  # a batch adds in another order: float32 leaves some 1e-4 of a logit; padding read as text moves it by tens
+WATCHED = 5  # logits of each row kept as evidence
+COLUMNS = 13  # of a batch drawn tile by tile
+BATCHES = (1, 2, 4, 8, 16)
+ROUNDS, STEPS, PREFIX = 5, 2, 12  # odd, for a median that was measured; a short prefix, for weights are most of what a step reads
+MIDDLE = "center_baseline"  # letters with and without tails stand on one line
+SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def rows_of(lab: Lab) -> list[list[int]]:
+    return [lab.ids, *map(lab.encode, OTHERS)]
+
+
+def padded(lab: Lab, rows: list[list[int]]) -> dict[str, np.ndarray]:
+    """Rows of ids padded on the left to one length: ids, mask and position ids, each [rows, longest].
+
+    On the left, so that each row's last token, after which the next one is read off, stands in the last column.
+    """
+    spare = (lab.tokenizer.pad_token_id, lab.tokenizer.eos_token_id, 0)  # masked: which id it is makes no difference
+    filler = next(token_id for token_id in spare if token_id is not None)
+    longest = max(map(len, rows))
+    mask = np.array([[0] * (longest - len(row)) + [1] * len(row) for row in rows])
+    ids = np.array([[filler] * (longest - len(row)) + row for row in rows])
+    return {"input_ids": ids, "attention_mask": mask, "position_ids": np.maximum(mask.cumsum(axis=1) - 1, 0)}
+
+
+def next_logits(lab: Lab, **batch: np.ndarray) -> np.ndarray:
+    """The logits after each row's last token: [rows, vocabulary]."""
+    with lab.torch.inference_mode():
+        inputs = {name: lab.torch.from_numpy(array) for name, array in batch.items()}
+        return lab.model(**inputs, use_cache=False).logits[:, -1].numpy().copy()
+
+
+# --- 25 · ragged rows ---
+
+
+def capture_padding(lab: Lab) -> Data:
+    rows = rows_of(lab)
+    batch = padded(lab, rows)
+    return {
+        "rows": [
+            {"pieces": lab.pieces(row), "ids": row, "padded": ids, "mask": mask, "positions": positions}
+            for row, ids, mask, positions in zip(
+                rows, *(batch[name].tolist() for name in ("input_ids", "attention_mask", "position_ids")), strict=True
+            )
+        ],
+        "longest": max(map(len, rows)),
+        "shortest": min(map(len, rows)),
+        "pads": int((1 - batch["attention_mask"]).sum()),
+        "cells": int(batch["attention_mask"].size),
+    }
+
+
+def judge_padding(data: Data) -> Verdict:
+    rows, longest = data["rows"], data["longest"]
+    good = 0
+    for row in rows:
+        length = len(row["ids"])
+        right = all(len(row[name]) == longest for name in ("padded", "mask", "positions"))
+        told = row["mask"] == [0] * (longest - length) + [1] * length and row["positions"][-length:] == list(range(length))
+        good += sum(row["mask"]) == length == len(row["pieces"]) and right and told and row["padded"][-length:] == row["ids"]
+    lengths = [len(row["ids"]) for row in rows]
+    ragged = len(set(lengths)) > 1 and data["pads"] == longest * len(rows) - sum(lengths)
+    sums = " + ".join(str(sum(row["mask"])) for row in rows)
+    return Verdict(good == len(rows) > 1 and ragged, f"mask sums {sums}", f"true lengths {' + '.join(map(str, lengths))}")
+
+
+def spoil_padding(data: Data, lab: Lab) -> Data:
+    """Padding counted as text: a mask of ones, and positions that count the padding."""
+    spoiled = copy.deepcopy(data)
+    for row in spoiled["rows"]:
+        row["mask"], row["positions"] = [1] * data["longest"], list(range(data["longest"]))
+    return spoiled
+
+
+def draw_padding(canvas: Canvas, data: Data) -> None:
+    rows, longest = data["rows"], data["longest"]
+    canvas.headline(
+        f"{len(rows)} rows of {data['shortest']} to {longest} tokens become one {len(rows)} × {longest} batch: "
+        f"{data['pads']} of its {data['cells']} cells are padding"
+    )
+    canvas.reading("Padding goes in front, so that every row ends in the last column. The mask hides it; positions count from the text.")
+    columns = list(range(longest)) if longest <= COLUMNS else [0, None, *range(longest - COLUMNS + 2, longest)]
+    left = 156
+    room = (WIDTH - MARGIN - left + 8) / len(columns)
+    if longest > COLUMNS:
+        note = f"⋯ {longest - COLUMNS + 1} columns ⋯"
+        canvas.text(left + 1.5 * room, 236, note, size=22, color=GREY, align="center", valign=MIDDLE)
+    grids = (("padded", "tokens", "", 256, 66, 52), ("mask", "mask", "1: text, 0: padding", 556, 45, 38),
+             ("positions", "position ids", "counted from the first token of the text", 776, 45, 38))  # fmt: skip
+    for name, title, told, top, pitch, height in grids:
+        canvas.text(MARGIN, top - 20, title, size=26, weight="bold", valign=MIDDLE)
+        canvas.text(MARGIN + 180, top - 20, told, size=24, color=GREY, valign=MIDDLE)
+        for index, row in enumerate(rows):
+            y, pads = top + index * pitch, longest - len(row["ids"])
+            middle = y + height / 2
+            canvas.text(MARGIN, middle, f"row {index + 1}", size=24, color=GREY, valign=MIDDLE)
+            for place, column in enumerate(columns):
+                x = left + place * room
+                center = x + room / 2 - 4
+                if column is None:
+                    canvas.text(center, middle, "⋯", size=26, color=PALE, align="center", valign=MIDDLE)
+                    continue
+                value = str(row[name][column])
+                if column < pads:
+                    canvas.box(x, y, room - 8, height, edge=PALE, dashed=True)
+                    shown = "pad" if name == "padded" else value
+                    canvas.text(center, middle, shown, size=22, color=GREY, align="center", valign=MIDDLE)
+                elif name == "padded":
+                    canvas.tile(row["pieces"][column - pads], x, y, size=height / 1.8, width=room - 8, fill=mix(BLUE, 0.2))
+                else:
+                    canvas.box(x, y, room - 8, height, fill=mix(BLUE, 0.2))
+                    canvas.text(center, middle, value, size=24, align="center", valign=MIDDLE)
+
+
+# --- 26 · batched and alone ---
+
+
+def compared(lab: Lab, careful: dict[str, np.ndarray] | None = None) -> list[Data]:
+    """Each row alone, in a batch with mask and position ids (or what else is called careful), and in one without."""
+    rows = rows_of(lab)
+    batch = padded(lab, rows)
+    with_mask = next_logits(lab, **(careful or batch))
+    without = next_logits(lab, input_ids=batch["input_ids"])
+    found = []
+    for index, row in enumerate(rows):
+        alone = next_logits(lab, input_ids=np.array([row]))[0]
+        runs = {"alone": alone, "careful": with_mask[index], "careless": without[index]}
+        best = {name: int(logits.argmax()) for name, logits in runs.items()}
+        kept = list(dict.fromkeys([*best.values(), *np.argsort(-alone, kind="stable")[:WATCHED].tolist()]))
+        found.append(
+            {
+                "pieces": lab.pieces(row),
+                "pads": int(batch["input_ids"].shape[1]) - len(row),
+                "careful": float(np.abs(runs["careful"] - alone).max()),
+                "careless": float(np.abs(runs["careless"] - alone).max()),
+                "next": {name: {"id": token_id, "text": lab.pieces([token_id])[0]} for name, token_id in best.items()},
+                "logits": [{"id": i} | {name: float(logits[i]) for name, logits in runs.items()} for i in kept],
+            }
+        )
+    return found
+
+
+def capture_same_logits(lab: Lab) -> Data:
+    rows = compared(lab)
+    return {
+        "rows": rows,
+        "bound": BOUND,
+        "careful": max(row["careful"] for row in rows),
+        "careless": max(row["careless"] for row in rows),
+        "changed": sum(row["next"]["careless"]["id"] != row["next"]["alone"]["id"] for row in rows),
+        "padded": sum(row["pads"] > 0 for row in rows),
+    }
+
+
+def judge_same_logits(data: Data) -> Verdict:
+    rows = data["rows"]
+    held, moved = 0, 0
+    for row in rows:
+        logits = {run: np.array([kept[run] for kept in row["logits"]]) for run in row["next"]}
+        best = {run: row["logits"][int(scores.argmax())]["id"] for run, scores in logits.items()}
+        same = best["careful"] == best["alone"] and all(best[run] == row["next"][run]["id"] for run in best)
+        seen = {run: float(np.abs(scores - logits["alone"]).max()) for run, scores in logits.items()}
+        held += same and seen["careful"] <= row["careful"] + 1e-6 <= BOUND and seen["careless"] <= row["careless"] + 1e-6
+        moved += row["careless"] > BOUND
+    worst, padded_rows = max(row["careful"] for row in rows), sum(row["pads"] > 0 for row in rows)
+    return Verdict(
+        held == len(rows) == len(OTHERS) + 1 and moved >= padded_rows == data["padded"] > 0 and worst == data["careful"],
+        f"max |Δ| {worst:.1e}, same argmax in {held} of {len(rows)} rows",
+        f"< {BOUND:.0e}, {len(rows)} of {len(rows)}",
+    )
+
+
+def spoil_same_logits(data: Data, lab: Lab) -> Data:
+    """The real batch run without position ids and mask, passed off as the careful one."""
+    rows = compared(lab, careful={"input_ids": padded(lab, rows_of(lab))["input_ids"]})
+    return {**data, "rows": rows, "careful": max(row["careful"] for row in rows)}
+
+
+def power(exponent: int) -> str:
+    return "1" if exponent == 0 else "10" + str(exponent).translate(SUPERSCRIPT)
+
+
+def amount(value: float) -> str:
+    """A difference for the eye: 5.4 × 10⁻⁵, 0, or 19.3."""
+    if value == 0 or value >= 0.01:
+        return f"{value:.3g}"
+    digits, exponent = f"{value:.1e}".split("e")
+    return f"{digits} × {power(int(exponent))}"
+
+
+def rounded_up(value: float) -> str:
+    """A bound to say aloud: 0.00006 for 5.4e-5."""
+    if value == 0:
+        return "0"
+    exponent = math.floor(math.log10(value))
+    return f"{math.ceil(value / 10**exponent) * 10.0**exponent:.{max(-exponent, 0)}f}"
+
+
+def draw_same_logits(canvas: Canvas, data: Data) -> None:
+    rows = data["rows"]
+    canvas.headline(
+        f"Batched with mask and position ids, no logit moves by more than {rounded_up(data['careful'])}; "
+        f"without them, by up to {data['careless']:.3g}"
+    )
+    canvas.reading("Blue: a batch with mask and position ids. Orange: the same batch without them. Both against each row run alone.")
+    start, end, low, high = 640, 1270, -7, 2
+
+    def place(value: float) -> float:
+        exponent = math.log10(max(value, 10.0**low))
+        return start + (end - start) * (min(exponent, high) - low) / (high - low)
+
+    top, pitch, foot = 320, 142, 905
+    for x, title, color in ((1330, "alone", INK), (1510, "with", BLUE), (1690, "without", ORANGE)):
+        canvas.text(x, 290, title, size=26, weight="bold", color=color, valign=MIDDLE)
+    canvas.text(1330, 246, "the next token each run would choose", size=24, color=GREY, valign=MIDDLE)
+    canvas.text(MARGIN, 246, "the row", size=24, color=GREY, valign=MIDDLE)
+    canvas.text(start, 246, "largest difference of a next-token logit, log scale", size=24, color=GREY, valign=MIDDLE)
+    bound = place(data["bound"])
+    canvas.line([(bound, 300), (bound, foot)], color=GREEN, dashed=True)
+    canvas.text(bound, 284, f"bound {power(round(math.log10(data['bound'])))}", size=22, color=GREEN, align="center", valign=MIDDLE)
+    for index, row in enumerate(rows):
+        y = top + index * pitch
+        middle = y + 62
+        if index:
+            canvas.line([(MARGIN, y - 6), (WIDTH - MARGIN, y - 6)], color=PALE, width=1)
+        canvas.tiles(row["pieces"], MARGIN, y + 16, width=540, rows=1, size=28, gap=5)
+        length = len(row["pieces"])
+        told = f"{length} token{'s' * (length != 1)}, " + (f"{row['pads']} in front are padding" if row["pads"] else "no padding in front")
+        canvas.text(MARGIN, y + 96, told, size=24, color=GREY, valign=MIDDLE)
+        canvas.line([(start, middle), (end, middle)], color=PALE, width=2)
+        spots = {"careful": (BLUE, place(row["careful"]), -30), "careless": (ORANGE, place(row["careless"]), 32)}
+        for run, (color, x, shift) in spots.items():
+            canvas.box(x - 13, middle - 13, 26, 26, fill=color, radius=13 if run == "careful" else 3, z=3 if run == "careful" else 2)
+            canvas.text(min(max(x, start + 40), end - 30), middle + shift, amount(row[run]), size=24, color=color, align="center", valign=MIDDLE)
+        for x, run, color in ((1330, "alone", INK), (1510, "careful", BLUE), (1690, "careless", ORANGE)):
+            token = row["next"][run]
+            other = token["id"] != row["next"]["alone"]["id"]
+            fill = mix(ORANGE, 0.25) if other else FAINT if run != "careful" else mix(BLUE, 0.2)
+            canvas.tile(token["text"], x, middle - 27, size=30, width=168, fill=fill, edge=color if other else None)
+    for exponent in range(low, high + 1):
+        x = start + (end - start) * (exponent - low) / (high - low)
+        canvas.line([(x, foot), (x, foot + 10)], color=GREY)
+        if exponent % 2 == 0 or exponent == low:
+            name = "0" if exponent == low else power(exponent)
+            canvas.text(x, foot + 32, name, size=24, color=GREY, align="center", valign=MIDDLE)
+    canvas.line([(start, foot), (end, foot)], color=GREY)
+    changed = f"{data['changed']} of {len(rows)} next tokens are wrong without them"
+    canvas.text(WIDTH - MARGIN, foot + 32, changed, size=26, weight="bold", color=ORANGE, align="right", valign=MIDDLE)
+
+
+# --- 27 · what a batch gains ---
+
+
+def capture_throughput(lab: Lab) -> Data:
+    """Seconds of the same few cached steps at each batch size, the sizes taken in turn, round after round."""
+    prefix = lab.ids[:PREFIX]
+
+    def steps(cache: Any, tokens: Any) -> float:
+        began = time.perf_counter()
+        for _ in range(STEPS):
+            out = lab.model(tokens, cache=cache, use_cache=True)  # [batch, 1] -> [batch, 1, vocabulary]
+            tokens = out.logits[:, -1].argmax(dim=-1, keepdim=True)
+        seconds = time.perf_counter() - began
+        cache.crop(-STEPS)  # the cache grew in place: back to the prefix
+        return seconds
+
+    with lab.torch.inference_mode():
+        ready = {}
+        for size in BATCHES:
+            out = lab.model(lab.torch.tensor([prefix] * size), use_cache=True)
+            ready[size] = out.cache, out.logits[:, -1].argmax(dim=-1, keepdim=True)
+            steps(*ready[size])  # a warm-up
+        seconds = [{size: steps(*ready[size]) for size in BATCHES} for _ in range(ROUNDS)]
+    runs = []
+    for size in BATCHES:
+        ratios = [size * one[1] / one[size] for one in seconds]  # against batch 1 of the same round
+        runs.append({"batch": size, "seconds": [one[size] for one in seconds], "ratio": median(ratios),
+                     "lowest": min(ratios), "highest": max(ratios),
+                     "tokens_per_second": size * STEPS / median(one[size] for one in seconds)})  # fmt: skip
+    return {"runs": runs, "steps": STEPS, "rounds": ROUNDS, "prefix": len(prefix)}
+
+
+def judge_throughput(data: Data) -> Verdict:
+    rate = {run["batch"]: run["batch"] * data["steps"] / median(run["seconds"]) for run in data["runs"]}
+    whole = tuple(rate) == BATCHES and all(len(run["seconds"]) == data["rounds"] == ROUNDS for run in data["runs"])
+    told = all(abs(run["tokens_per_second"] - rate[run["batch"]]) <= 1e-3 * rate[run["batch"]] for run in data["runs"])
+    ratio = rate[8] / rate[1]
+    return Verdict(whole and told and ratio > 1, f"tokens/s at batch 8 = {ratio:.2f} × batch 1, medians", "> 1")
+
+
+def spoil_throughput(data: Data, lab: Lab) -> Data:
+    """The series reversed: what batch 16 took is said of batch 1, and so on."""
+    spoiled = copy.deepcopy(data)
+    rates = [[run["batch"] / seconds for seconds in run["seconds"]] for run in data["runs"]]
+    for run, reversed_rates in zip(spoiled["runs"], rates[::-1], strict=True):
+        run["seconds"] = [run["batch"] / rate for rate in reversed_rates]
+        run["tokens_per_second"] = run["batch"] * data["steps"] / median(run["seconds"])
+    return spoiled
+
+
+def draw_throughput(canvas: Canvas, data: Data) -> None:
+    runs = data["runs"]
+    ratio = {run["batch"]: run["ratio"] for run in runs}
+    canvas.headline(f"Eight rows at once: {ratio[8]:.1f} times the tokens per second of one row; sixteen: {ratio[16]:.1f} times")
+    canvas.reading(f"Tokens per second as a multiple of batch 1: bar = median of {data['rounds']} rounds, whisker = slowest to fastest round.")
+    top, foot, room = 300, 845, (WIDTH - 2 * MARGIN) / len(runs)
+    tall = (foot - top) / max(run["highest"] for run in runs)
+    canvas.line([(MARGIN, foot), (WIDTH - MARGIN, foot)], color=PALE, width=3)
+    for index, run in enumerate(runs):
+        center, chosen = MARGIN + (index + 0.5) * room, run["batch"] == 8
+        color = BLUE if chosen else PALE
+        canvas.box(center - 85, foot - run["ratio"] * tall, 170, run["ratio"] * tall, fill=color, radius=4)
+        if run["highest"] > run["lowest"]:
+            ends = [foot - run[name] * tall for name in ("lowest", "highest")]
+            canvas.line([(center, ends[0]), (center, ends[1])], color=INK, width=3, z=3)
+            for y in ends:
+                canvas.line([(center - 16, y), (center + 16, y)], color=INK, width=3, z=3)
+        y = foot - max(run["ratio"], run["highest"]) * tall - 34
+        weight = "bold" if chosen else "regular"
+        canvas.text(center, y, f"{run['ratio']:.1f} ×", size=40, weight="bold", color=BLUE if chosen else INK, align="center", valign=MIDDLE)
+        canvas.text(center, foot + 38, f"batch {run['batch']}", size=32, weight=weight, align="center", valign=MIDDLE)
+        rate = f"{run['tokens_per_second']:.3g} tokens/s"
+        canvas.text(center, foot + 84, rate, size=26, color=BLUE if chosen else GREY, align="center", valign=MIDDLE)
+
+
+SLIDES = [
+    Slide(
+        number=25,
+        name="padding",
+        section="Batching",
+        claim="The mask of each row sums to the row's true length, and its position ids count the text alone.",
+        capture=capture_padding,
+        oracle=judge_padding,
+        sabotage=spoil_padding,
+        draw=draw_padding,
+    ),
+    Slide(
+        number=26,
+        name="same_logits",
+        section="Batching",
+        claim="Each row's logits are the same batched and alone; without mask and position ids they are not.",
+        capture=capture_same_logits,
+        oracle=judge_same_logits,
+        sabotage=spoil_same_logits,
+        draw=draw_same_logits,
+    ),
+    Slide(
+        number=27,
+        name="throughput",
+        section="Batching",
+        claim="A batch of 8 makes more tokens per second than a batch of 1.",
+        capture=capture_throughput,
+        oracle=judge_throughput,
+        sabotage=spoil_throughput,
+        draw=draw_throughput,
+        volatile=True,
+    ),
+]
+
+if __name__ == "__main__":
+    from regen_all import main
+
+    sys.exit(main(["--only", Path(__file__).stem, *sys.argv[1:]]))

@@ -1,0 +1,325 @@
+"""Slides 34-35: one real HTTP request to a model server and its answer; then where the time of such an answer goes.
+
+They prove that the answer is whole and from the model asked for, that its token counts agree, and that a streamed answer
+is the unstreamed one in pieces. They need a server (an Ollama, or whichever was found), no model in this process.
+"""
+
+import copy
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+if __name__ == "__main__":
+    sys.path[0] = str(Path(__file__).resolve().parents[1])
+
+from pipeline.canvas import BLUE, BODY_BOTTOM, BODY_TOP, FAINT, GREY, INK, MARGIN, PALE, WIDTH, Canvas, literal, mix
+from pipeline.json_panel import draw_json, settle
+from pipeline.lab import Lab
+from pipeline.slide import Data, Slide, Verdict
+from pipeline.wire import Exchange, same_model
+
+ANSWER_TOKENS, STREAM_TOKENS = 24, 24
+WHOLE_SLACK = 1.001  # parts and whole are read off one clock; a thousandth allows for their rounding to microseconds
+SECTION = "Ollama, for real"
+
+
+def ask(lab: Lab, tokens: int, stream: bool = False) -> Exchange:
+    """The sentence continued; where the model has nothing to add to it, the sentence as a question."""
+    exchange = lab.server.complete(lab.sentence, max_tokens=tokens, temperature=0, stream=stream)
+    if exchange.text:
+        return exchange
+    question = [{"role": "user", "content": lab.sentence}]
+    return lab.server.chat(question, max_tokens=tokens, temperature=0, stream=stream)
+
+
+def reported(value: object) -> object:
+    """What the server said, or that it did not say it."""
+    return "not reported" if value is None else value
+
+
+# --- 34 · one request, one answer ---
+
+
+def capture_request(lab: Lab) -> Data:
+    exchange = ask(lab, ANSWER_TOKENS)
+    usage = exchange.answer.get("usage") or {}
+    return {
+        "server": lab.server.provenance,
+        "label": lab.server.label,
+        "path": exchange.path,
+        "request": settle(exchange.request),
+        "answer": settle(exchange.answer),
+        "text": exchange.text,
+        "asked_model": lab.server.model,
+        "answered_model": reported(exchange.model),
+        "finish": reported(exchange.finish),
+        "max_tokens": ANSWER_TOKENS,
+        "prompt_tokens": reported(exchange.prompt_tokens),
+        "completion_tokens": reported(exchange.completion_tokens),
+        "total_tokens": reported(usage.get("total_tokens")),
+    }
+
+
+def judge_request(data: Data) -> Verdict:
+    whole = data["answer"].get("done", data["finish"] in ("stop", "length")) is True
+    right = data["answered_model"] == "not reported" or same_model(data["asked_model"], data["answered_model"])
+    prompt, completion, total = (data[f"{name}_tokens"] for name in ("prompt", "completion", "total"))
+    known = [count for count in (prompt, completion) if count != "not reported"]
+    # a total is checked where one is given; and no more tokens may come out than were asked for
+    agree = all(isinstance(count, int) and count > 0 for count in known) and (total == "not reported" or total == sum(known))
+    agree = agree and (completion == "not reported" or completion <= data["max_tokens"])
+    size = f"{completion} of at most {data['max_tokens']} tokens" if completion != "not reported" else "tokens not reported"
+    return Verdict(
+        whole and right and agree and data["text"] != "",
+        f"{data['finish']}, {len(data['text'])} characters, {size}",
+        "whole, not empty, model as asked, counts agree",
+    )
+
+
+def spoil_request(data: Data, lab: Lab) -> Data:
+    """The same answer with one token too many in its count."""
+    spoiled = copy.deepcopy(data)
+    spoiled["completion_tokens"] = data["max_tokens"] + 1
+    return spoiled
+
+
+def draw_request(canvas: Canvas, data: Data) -> None:
+    count = data["completion_tokens"]
+    pieces = f"{count} tokens" if count != "not reported" else f"{len(data['text'])} characters"
+    canvas.headline(f"One HTTP request, one JSON answer: {pieces} from {data['label']}")
+    canvas.reading("Exactly what was sent and what came back. Only ids and times, which differ from call to call, are replaced.")
+    top, bottom = BODY_TOP + 66, BODY_BOTTOM - 222
+    left, right = MARGIN, 720
+    width = 560
+    titles = ((left, f"We send POST {data['path']}", width + 60), (right, f"{data['label']} answers", WIDTH - MARGIN - right))
+    for x, words, room in titles:
+        canvas.text(x, BODY_TOP + 40, words, size=30, weight="bold", valign="baseline", wrap=room, lines=1, smallest=24)
+    draw_json(canvas, data["request"], left, top, width, bottom - top, size=24)
+    texts = ("response", "message.content", "choices[0].text", "choices[0].message.content")
+    draw_json(canvas, data["answer"], right, top, WIDTH - MARGIN - right, bottom - top, accents=texts, size=24)
+    canvas.arrow(left + width + 16, (top + bottom) / 2, right - 16, (top + bottom) / 2, color=INK, width=3)
+    draw_counts(canvas, data, bottom + 66)
+    draw_server(canvas, data, BODY_BOTTOM - 50)
+
+
+def draw_counts(canvas: Canvas, data: Data, y: float) -> None:
+    """The tokens that went in and came out as one bar, a cell a token."""
+    counts = [(data["prompt_tokens"], "in", PALE, INK), (data["completion_tokens"], "out", BLUE, BLUE)]
+    total = sum(count for count, *_ in counts if count != "not reported")
+    cell = (WIDTH - 2 * MARGIN) / max(total, 1)
+    x = float(MARGIN)
+    for count, way, fill, color in counts:
+        known = count != "not reported"
+        name = f"{count} token{'s' * (count != 1)} {way}" if known else f"tokens {way}: not reported"
+        room = canvas.measure(name, 26, weight="bold")[0]
+        canvas.text(min(x, WIDTH - MARGIN - room), y - 14, name, size=26, color=color, weight="bold", valign="baseline")
+        for number in range(count if known else 0):
+            canvas.box(x + number * cell, y, max(cell - (3 if cell > 8 else 0), 1), 34, fill=fill, radius=min(4, cell / 4))
+        x += max(cell * count if known else 0, room + 30)
+
+
+def draw_server(canvas: Canvas, data: Data, y: float) -> None:
+    """Which server, which model, which weights: the same line at the same place whatever the server is."""
+    server = data["server"]
+    digest = server["digest"] or "not reported"
+    facts = [
+        ("server", server["name"]), ("version", server["version"] or "not reported"), ("model", server["model"]),
+        ("digest", digest if len(digest) < 24 else f"{digest.removeprefix('sha256:')[:16]}…"),
+    ]  # fmt: skip
+    step = (WIDTH - 2 * MARGIN) / len(facts)
+    for number, (name, value) in enumerate(facts):
+        x = MARGIN + number * step
+        canvas.text(x, y - 14, name, size=22, color=GREY, valign="baseline")
+        canvas.text(x, y + 26, value, size=28, weight="bold", valign="baseline", wrap=step - 30, lines=1, smallest=22)
+
+
+# --- 35 · where the time goes ---
+
+
+def capture_time(lab: Lab) -> Data:
+    ask(lab, 1)  # warm: the first answer loads and caches what the later ones find there
+    unstreamed = ask(lab, STREAM_TOKENS)
+    streamed = ask(lab, STREAM_TOKENS, stream=True)
+    parts, whole, clock = times(streamed)
+    return {
+        "server": lab.server.provenance,
+        "label": lab.server.label,
+        "path": streamed.path,
+        "unstreamed": unstreamed.text,
+        "unstreamed_ms": unstreamed.seconds * 1000,
+        "chunks": [{"ms": seconds * 1000, "text": text} for seconds, text in streamed.chunks],
+        "parts": parts,
+        "whole_ms": whole,
+        "clock": clock,
+        "seen_ms": streamed.seconds * 1000,
+    }
+
+
+def times(exchange: Exchange) -> tuple[list[Data], float, str]:
+    """The parts of an answer's time, the whole, and whose clock: the server's where it reports one, else ours."""
+    answer = exchange.answer
+    if "total_duration" in answer:  # nanoseconds; a part that took none is left out of the answer
+        names = (("loading", "load_duration"), ("reading the prompt", "prompt_eval_duration"), ("writing", "eval_duration"))
+        parts = [{"name": name, "ms": answer.get(key, 0) / 1e6} for name, key in names]
+        return parts, answer["total_duration"] / 1e6, "the server's own"
+    first, last = exchange.chunks[0][0], exchange.chunks[-1][0]
+    parts = [
+        {"name": "until the first chunk", "ms": first * 1000},
+        {"name": "first to last chunk", "ms": (last - first) * 1000},
+        {"name": "closing", "ms": (exchange.seconds - last) * 1000},
+    ]
+    return parts, exchange.seconds * 1000, "our own"
+
+
+def judge_time(data: Data) -> Verdict:
+    spent = sum(part["ms"] for part in data["parts"])
+    arrivals = [chunk["ms"] for chunk in data["chunks"]]
+    in_order = all(0 <= a <= b for a, b in zip(arrivals, [*arrivals[1:], data["seen_ms"]], strict=True))
+    fits = 0 < spent <= data["whole_ms"] * WHOLE_SLACK and all(part["ms"] >= 0 for part in data["parts"])
+    # a stream holds back a character whose bytes have not all come; an unstreamed answer shows it as U+FFFD
+    joined = "".join(chunk["text"] for chunk in data["chunks"]).rstrip("\ufffd")
+    same = joined == data["unstreamed"].rstrip("\ufffd")
+    text = "streamed = unstreamed" if same else "streamed ≠ unstreamed"
+    measured = f"parts {spent:.0f} of {data['whole_ms']:.0f} ms; {text}"
+    return Verdict(fits and in_order and same, measured, "parts ≤ whole; same text")
+
+
+def spoil_time(data: Data, lab: Lab) -> Data:
+    """One chunk lost on the way."""
+    spoiled = copy.deepcopy(data)
+    kept = next(i for i, chunk in enumerate(data["chunks"]) if chunk["text"].strip("\ufffd"))
+    spoiled["chunks"][kept]["text"] = ""
+    return spoiled
+
+
+def draw_time(canvas: Canvas, data: Data) -> None:
+    scale = Scale(max(data["whole_ms"], data["seen_ms"], data["unstreamed_ms"]))
+    biggest = max(data["parts"], key=lambda part: part["ms"])
+    share = biggest["ms"] / data["whole_ms"]
+    count, when = len(data["chunks"]), PHRASES[biggest["name"]]
+    chunks = f"{count} chunk{'s' * (count != 1)}"
+    canvas.headline(f"{chunks} in {data['seen_ms']:,.0f} ms: {share:.0%} of the time goes by {when}")
+    clock = f"Time runs to the right, to scale, by {data['clock']} clock."
+    canvas.reading(f"{clock} Each tile is one chunk of text, under the moment it arrived.")
+    draw_parts(canvas, data, scale, BODY_TOP + 48, biggest)
+    axis = BODY_TOP + 190
+    canvas.line([(scale.at(0), axis), (scale.at(scale.whole), axis)], color=PALE, width=2)
+    for ms in scale.ticks():
+        canvas.line([(scale.at(ms), axis - 8), (scale.at(ms), axis + 8)], color=PALE, width=2)
+        name = f"{ms:,.0f} ms" if ms else "sent"
+        canvas.text(scale.at(ms), axis - 22, name, size=22, color=GREY, align="center" if ms else "left", valign="baseline")
+    draw_chunks(canvas, data, scale, axis)
+    draw_unstreamed(canvas, data, scale, BODY_BOTTOM - 240)
+    draw_server(canvas, data, BODY_BOTTOM - 50)
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Milliseconds to pixels, over the whole width."""
+
+    whole: float
+
+    def at(self, ms: float) -> float:
+        return MARGIN + (WIDTH - 2 * MARGIN) * ms / self.whole
+
+    def ticks(self) -> list[float]:
+        """Round moments, five to ten of them, none at the very end."""
+        step = next(unit * 10**power for power in range(-1, 7) for unit in (1, 2, 5) if self.whole / (unit * 10**power) <= 10)
+        return [step * n for n in range(int(self.whole * 0.96 / step) + 1)]
+
+
+def draw_parts(canvas: Canvas, data: Data, scale: Scale, top: float, biggest: Data) -> None:
+    """The parts as one bar; a part too short for its label has it above."""
+    start, height, free = 0.0, 72, float(MARGIN)
+    for part in data["parts"]:
+        x, w = scale.at(start), scale.at(part["ms"]) - scale.at(0)
+        start += part["ms"]
+        if w >= 2:
+            canvas.box(x, top, max(w - 2, 1), height, fill=BLUE if part is biggest else mix(INK, 0.2), radius=min(4, w / 4))
+        label = f"{part['name']}  {part['ms']:,.0f} ms"
+        room = canvas.measure(label, 26)[0]
+        if w > room + 30:
+            color = "white" if part is biggest else INK
+            canvas.text(x + w / 2, top + height / 2, label, size=26, color=color, align="center", valign="center_baseline")
+            continue
+        room = canvas.measure(label, 22)[0]
+        left = min(max(x, free), WIDTH - MARGIN - room)
+        canvas.text(left, top - 14, label, size=22, color=GREY, valign="baseline")
+        free = left + room + 24
+
+
+def draw_chunks(canvas: Canvas, data: Data, scale: Scale, axis: float) -> None:
+    """Each chunk's tile hangs from its moment, in the highest row that is still free there."""
+    size, rows, gap = 28, 4, 14
+    free = [float(MARGIN)] * rows
+    left_out = 0
+    for chunk in data["chunks"]:
+        x = scale.at(chunk["ms"])
+        canvas.line([(x, axis - 7), (x, axis + 7)], color=BLUE, width=2.5, z=3)
+        width = min(canvas.tile_width(chunk["text"], size), 230)
+        spot = min(x, WIDTH - MARGIN - width)
+        row = next((row for row in range(rows) if free[row] <= spot), None)
+        if row is None:
+            left_out += 1
+            continue
+        y = axis + 34 + row * (size * 1.8 + gap)
+        canvas.line([(x, axis), (x, y + 4)], color=mix(BLUE, 0.35), width=1.5, z=0.5)
+        canvas.tile(chunk["text"], spot, y, size=size, width=width, fill=FAINT, edge=mix(BLUE, 0.5))
+        free[row] = spot + width + 10
+    if left_out:
+        y = axis + 34 + rows * (size * 1.8 + gap)
+        canvas.text(WIDTH - MARGIN, y, f"and {left_out} more chunks between these", size=22, color=GREY, align="right")
+
+
+def draw_unstreamed(canvas: Canvas, data: Data, scale: Scale, y: float) -> None:
+    """The same answer asked for without streaming: nothing, then everything."""
+    x = scale.at(data["unstreamed_ms"])
+    said = f"Without streaming: nothing for {data['unstreamed_ms']:,.0f} ms, then the same text at once"
+    canvas.text(MARGIN, y - 22, said, size=26, valign="baseline")
+    canvas.line([(MARGIN, y), (x, y)], color=GREY, width=3, dashed=True)
+    canvas.line([(x, y - 12), (x, y + 12)], color=INK, width=4)
+    room, side = (WIDTH - MARGIN - x, "left") if x < WIDTH * 0.55 else (x - MARGIN, "right")
+    whole = f"“{literal(data['unstreamed'].strip())}”"
+    canvas.text(x, y + 28, whole, size=24, mono=True, align=side, valign="top", wrap=room, lines=2, smallest=22)
+
+
+PHRASES = {
+    "loading": "loading the model",
+    "reading the prompt": "reading the prompt",
+    "writing": "writing",
+    "until the first chunk": "before the first chunk",
+    "first to last chunk": "between the first chunk and the last",
+    "closing": "closing the answer",
+}
+
+
+SLIDES = [
+    Slide(
+        number=34,
+        name="request",
+        section=SECTION,
+        claim="One HTTP request brings a whole answer from the model that was asked for, and its token counts agree.",
+        capture=capture_request,
+        oracle=judge_request,
+        sabotage=spoil_request,
+        draw=draw_request,
+        needs=("server",),
+    ),
+    Slide(
+        number=35,
+        name="time",
+        section=SECTION,
+        claim="The parts of an answer's time add up to no more than the whole, and a streamed text is the unstreamed one.",
+        capture=capture_time,
+        oracle=judge_time,
+        sabotage=spoil_time,
+        draw=draw_time,
+        needs=("server",),
+        volatile=True,
+    ),
+]
+
+if __name__ == "__main__":
+    from regen_all import main
+
+    sys.exit(main(["--only", Path(__file__).stem, *sys.argv[1:]]))

@@ -1,0 +1,182 @@
+"""Slide 39: one sentence, five ways to run it: recompute, KV cache, batch, the model server, litellm in front of it.
+
+It proves that the three ways inside this process give the same tokens, the two over HTTP the same text, and all five the
+same where the server holds the very weights of the model in this process. It needs the model and a server.
+"""
+
+import copy
+import sys
+from pathlib import Path
+from typing import Any
+
+if __name__ == "__main__":
+    sys.path[0] = str(Path(__file__).resolve().parents[1])
+
+from pipeline.canvas import BLUE, BODY_TOP, FAINT, GREY, INK, MARGIN, PALE, WIDTH, Canvas, mix
+from pipeline.lab import Lab
+from pipeline.slide import Data, Slide, Verdict
+
+STEPS = 8
+TILE = 36  # text height in the rows
+UNFINISHED = "\ufffd"  # a text cut inside a character ends in this; who leaves it off and who shows it differs
+
+
+def greedy_generation(lab: Lab, rows: list[list[int]], row: int, use_cache: bool) -> list[int]:
+    """The greedy continuation of one row of a left-padded batch, by transformers' own generate()."""
+    import transformers
+
+    torch = lab.torch
+    longest, pad = max(map(len, rows)), rows[0][0]  # the mask keeps padding from being read: any id will do
+    ids = torch.tensor([[pad] * (longest - len(ids)) + ids for ids in rows])  # [rows, longest]
+    mask = torch.tensor([[0] * (longest - len(ids)) + [1] * len(ids) for ids in rows])
+    config = transformers.GenerationConfig(
+        do_sample=False, max_new_tokens=STEPS, min_new_tokens=STEPS, use_cache=use_cache, pad_token_id=pad
+    )
+    with torch.inference_mode():
+        out = lab.model.generate(ids, attention_mask=mask, generation_config=config)
+    return out[row, longest:].tolist()
+
+
+def end_ids(lab: Lab) -> set[int]:
+    """The tokens after which this model's generation stops."""
+    config = getattr(lab.model, "generation_config", None)
+    ends = config.eos_token_id if config is not None and config.eos_token_id is not None else lab.model.config.eos_token_id
+    return set(ends if isinstance(ends, list) else [ends]) - {None}
+
+
+def text_of(lab: Lab, ids: list[int], ends: set[int]) -> str:
+    """The text a server would give for these ids: up to the end token, special tokens left out."""
+    stop = next((i for i, token_id in enumerate(ids) if token_id in ends), len(ids))
+    return lab.tokenizer.decode(ids[:stop], skip_special_tokens=True, clean_up_tokenization_spaces=False)
+
+
+def over_http(lab: Lab) -> tuple[str, str, str]:
+    """The sentence continued by the server and by litellm in front of it; and how it was asked.
+
+    On Ollama both ask in a conversation: litellm's way to Ollama has no other that leaves the sentence as it is.
+    """
+    from pipeline import one_shape
+
+    options: dict[str, Any] = {"max_tokens": STEPS, "temperature": 0}
+    if lab.server.kind == "ollama":
+        conversation = [{"role": "user", "content": lab.sentence}]
+        direct = lab.server.chat(conversation, **options)
+        return direct.text, one_shape.chat(lab.server, conversation, **options).text, direct.path
+    direct = lab.server.complete(lab.sentence, **options)
+    return direct.text, one_shape.complete(lab.server, lab.sentence, **options).text, direct.path
+
+
+def same_weights(lab: Lab) -> bool:
+    from pipeline.servers import weights_sha256
+
+    served = lab.server.provenance.get("sha256")
+    return served is not None and served == weights_sha256(lab.loaded.path)
+
+
+def capture_five_ways(lab: Lab) -> Data:
+    ids = lab.ids
+    companions = [ids[: max(1, len(ids) // 2)], ids, ids + lab.completion]  # one shorter, one longer: both get padding
+    runs = {
+        "recompute": lab.greedy(ids, STEPS),
+        "KV cache": greedy_generation(lab, [ids], 0, use_cache=True),
+        f"batch of {len(companions)}": greedy_generation(lab, companions, 1, use_cache=True),
+    }
+    ends = end_ids(lab)
+    served, through, path = over_http(lab)
+    inside = [
+        {"way": way, "ids": run, "pieces": lab.pieces(run), "text": text_of(lab, run, ends)} for way, run in runs.items()
+    ]  # fmt: skip
+    return {
+        "sentence": lab.sentence,
+        "pieces": lab.pieces(ids),
+        "model": lab.loaded.provenance["name"],
+        "server": lab.server.provenance,
+        "label": lab.server.label,
+        "path": path,
+        "inside": inside,
+        "outside": [{"way": lab.server.label, "text": served}, {"way": "litellm", "text": through}],
+        "same_weights": same_weights(lab),
+    }
+
+
+def judge_five_ways(data: Data) -> Verdict:
+    inside, outside = data["inside"], data["outside"]
+    tokens = sum(run["ids"] == inside[0]["ids"] and len(run["ids"]) > 0 for run in inside)
+    texts = [run["text"].rstrip(UNFINISHED) for run in inside] + [run["text"].rstrip(UNFINISHED) for run in outside]
+    http = texts[len(inside) :]
+    agree = tokens == len(inside) == 3 and len(outside) == 2 and http[0] == http[1]
+    if data["same_weights"]:
+        alike = sum(text == texts[0] for text in texts)
+        return Verdict(agree and alike == 5, f"{tokens} of 3 token for token, {alike} of 5 text for text", "all: same weights")
+    # other weights answer in other words: only the two that ask the same server can be compared
+    two = "the same" if http[0] == http[1] else "two"
+    return Verdict(agree and http[0] != "", f"{tokens} of 3 token for token, {two} text over HTTP", "3 of 3, the same text")
+
+
+def spoil_five_ways(data: Data, lab: Lab) -> Data:
+    """The text from litellm with one character more."""
+    spoiled = copy.deepcopy(data)
+    spoiled["outside"][-1]["text"] += "."
+    return spoiled
+
+
+def draw_five_ways(canvas: Canvas, data: Data) -> None:
+    same = data["same_weights"]
+    if same:
+        canvas.headline("One sentence, five ways to run it, one answer: only the cost changes")
+    else:
+        canvas.headline("One sentence, five ways to run it: the mathematics stays, only the cost changes")
+    canvas.reading("Above the line: inside this process, token by token. Below it: over HTTP, which hands over text, not tokens.")
+    canvas.tiles(data["pieces"], MARGIN, BODY_TOP + 14, rows=2, size=30)
+    top, step = BODY_TOP + 160, 116.0
+    left, right = 410, WIDTH - MARGIN - 150
+    rows = [(run["way"], data["model"], run["pieces"], None) for run in data["inside"]]
+    where = (f"POST {data['path']}", "the same server")
+    rows += [(run["way"], place, None, run["text"]) for run, place in zip(data["outside"], where, strict=True)]
+    for number, (way, place, pieces, text) in enumerate(rows):
+        y = top + number * step + (20 if pieces is None else 0)
+        canvas.text(MARGIN, y + 28, way, size=30, weight="bold", valign="baseline", wrap=left - MARGIN - 20, lines=1, smallest=22)
+        canvas.text(MARGIN, y + 60, place, size=22, color=GREY, valign="baseline", wrap=left - MARGIN - 20, lines=1, smallest=22)
+        if pieces is not None:
+            canvas.tiles(pieces, left, y, width=right - left, rows=1, size=TILE, fills=[mix(BLUE, 0.18)] * len(pieces))
+        else:
+            draw_text(canvas, text or "(it ends here)", left, y, right - left)
+    line = top + 3 * step - 14
+    canvas.line([(MARGIN, line), (WIDTH - MARGIN, line)], color=PALE, width=1.5)
+    lowest = top + 4 * step + 84
+    if same:
+        bracket(canvas, right + 16, top, lowest, "all five\nthe same")
+    else:
+        bracket(canvas, right + 16, top, top + 2 * step + 64, "same\ntokens")
+        bracket(canvas, right + 16, top + 3 * step + 20, lowest, "same\ntext")
+
+
+def draw_text(canvas: Canvas, text: str, x: float, y: float, room: float) -> None:
+    """A text as one long tile: over HTTP nobody sees where its tokens begin."""
+    width = min(canvas.tile_width(text, TILE), room)
+    canvas.tile(text, x, y, size=TILE, width=width, fill=FAINT, edge=BLUE, color=INK)
+
+
+def bracket(canvas: Canvas, x: float, top: float, bottom: float, text: str) -> None:
+    canvas.line([(x, top), (x + 14, top), (x + 14, bottom), (x, bottom)], color=BLUE, width=3)
+    canvas.text(x + 28, (top + bottom) / 2, text, size=26, color=BLUE, weight="bold")
+
+
+SLIDES = [
+    Slide(
+        number=39,
+        name="five_ways",
+        section="The whole path",
+        claim="One sentence run five ways: the three in this process agree token for token, the two over HTTP text for text.",
+        capture=capture_five_ways,
+        oracle=judge_five_ways,
+        sabotage=spoil_five_ways,
+        draw=draw_five_ways,
+        needs=("model", "server"),
+    ),
+]
+
+if __name__ == "__main__":
+    from regen_all import main
+
+    sys.exit(main(["--only", Path(__file__).stem, *sys.argv[1:]]))

@@ -1,0 +1,194 @@
+"""The command: exit codes, one line an error, what is imported when, and what every flag promises."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from pipeline.paths import BUILD, COMMITTED, REPO
+from test_plan import copy_project, run
+from topics import TOPICS, slides
+
+REGEN = str(BUILD / "regen_all.py")
+WITHOUT = """
+import sys
+for name in {absent!r}:
+    sys.modules[name] = None
+sys.path.insert(0, {build!r})
+import regen_all
+code = regen_all.main({flags!r})
+heavy = [name for name in ("torch", "transformers", "matplotlib", "litellm") if sys.modules.get(name)]
+print("IMPORTED", heavy)
+sys.exit(code)
+"""
+
+
+def refused(*flags: str, code: int, **settings) -> str:
+    """The one line on stderr of a run that must fail with `code`."""
+    done = subprocess.run([sys.executable, REGEN, *flags], capture_output=True, text=True, timeout=120, **settings)
+    lines = done.stderr.strip().splitlines()
+    assert done.returncode == code, done.stderr
+    assert len(lines) == 1 and lines[0].startswith("error: "), done.stderr
+    return lines[0]
+
+
+def without(absent: list[str], *flags: str, build: Path = BUILD) -> subprocess.CompletedProcess:
+    script = WITHOUT.format(absent=absent, build=str(build), flags=list(flags))
+    return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
+
+
+def test_verify_asserts_every_oracle_without_torch_or_matplotlib():
+    done = without(["torch", "transformers", "matplotlib", "litellm"], "--verify")
+    assert done.returncode == 0, done.stderr
+    assert "39 slides, 39 oracles hold (32 photographs, 7 concept cards)" in done.stdout
+    assert "IMPORTED []" in done.stdout
+
+
+def test_redraw_needs_no_torch_and_gives_the_committed_bytes(tmp_path):
+    folder = copy_project(tmp_path / "clone")
+    for slide in slides():
+        (folder / "figures" / f"{slide.id}.png").unlink()
+    done = without(["torch", "transformers", "litellm"], "--redraw", build=folder / "build")
+    assert done.returncode == 0, done.stderr
+    for slide in slides():
+        assert (folder / "figures" / f"{slide.id}.png").read_bytes() == COMMITTED.figure(slide.id).read_bytes(), slide.id
+
+
+def test_a_run_with_nothing_to_do_imports_no_heavy_package_and_changes_nothing(tmp_path):
+    folder = copy_project(tmp_path / "clone")
+    before = {path: path.stat().st_mtime_ns for root in ("figures", "deck") for path in (folder / root).rglob("*") if path.is_file()}
+    done = without([], build=folder / "build")
+    assert done.returncode == 0, done.stderr
+    assert "everything is up to date" in done.stdout
+    assert "IMPORTED []" in done.stdout
+    assert all(path.stat().st_mtime_ns == then for path, then in before.items() if not path.name.startswith("."))
+
+
+@pytest.mark.parametrize("sentence", ["", "   ", "\n\t", "\u2003\u00a0"])
+def test_an_empty_sentence_is_refused(sentence):
+    assert "empty" in refused("--sentence", sentence, code=2)
+
+
+def test_a_sentence_of_five_thousand_tokens_is_refused_with_its_length():
+    assert re.search(r"has [\d,]+ (tokens|characters)", refused("--sentence", "a b " * 2500, "--only", "opening", code=2))
+    assert re.search(r"has [\d,]+ (tokens|characters)", refused("--sentence", "w " * 20_000, code=2))
+
+
+def test_a_sentence_that_is_not_text_is_refused():
+    assert "not valid text" in refused("--sentence", b"caf\xe9", code=2)
+
+
+def test_a_sentence_of_emoji_makes_a_deck_of_its_own(tmp_path):
+    run(REPO, "--sentence", "🤗🎉👩‍👩‍👧", "--only", "opening", "--only", "tokenization", "--out", str(tmp_path))
+    assert (tmp_path / "deck" / "index.html").is_file()
+    run(REPO, "--verify", "--only", "opening", "--out", str(tmp_path))
+
+
+def test_a_model_that_is_not_there_is_one_line():
+    assert "no such folder" in refused("--model", "./nowhere", "--only", "opening", "--out", "/tmp/none", code=2)
+
+
+def test_an_unknown_topic_is_one_line_naming_the_topics():
+    line = refused("--only", "nothing", code=2)
+    assert all(topic in line for topic in TOPICS)
+
+
+def test_no_process_is_too_few():
+    assert "--jobs 0" in refused("--jobs", "0", code=2)
+
+
+def test_verify_of_an_empty_folder_says_what_to_run(tmp_path):
+    assert "python build/regen_all.py" in refused("--verify", "--out", str(tmp_path), code=3)
+
+
+def test_redraw_of_an_empty_folder_says_what_to_run(tmp_path):
+    assert "python build/regen_all.py" in refused("--redraw", "--out", str(tmp_path), code=3)
+
+
+def test_verify_of_a_damaged_capture_is_one_line_and_not_a_traceback(tmp_path):
+    folder = copy_project(tmp_path / "clone")
+    (folder / "figures/captures/opening/title.json").write_text("{", "utf-8")
+    done = subprocess.run([sys.executable, str(folder / "build/regen_all.py"), "--verify"], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "damaged" in done.stderr and len(done.stderr.strip().splitlines()) == 1
+
+
+def test_verify_of_a_tampered_capture_fails_with_the_measured_value(tmp_path):
+    folder = copy_project(tmp_path / "clone")
+    path = folder / "figures/captures/opening/one_call.json"
+    capture = json.loads(path.read_text("utf-8"))
+    capture["data"]["distribution"][0] += 0.5
+    path.write_text(json.dumps(capture), "utf-8")
+    done = subprocess.run([sys.executable, str(folder / "build/regen_all.py"), "--verify"], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "opening/one_call" in done.stderr and "5.0e-01" in done.stderr
+
+
+def test_a_failing_oracle_publishes_nothing_and_is_tried_again(tmp_path):
+    folder = copy_project(tmp_path / "clone")
+    topic = folder / "build/topics/why_vllm.py"
+    good = topic.read_text("utf-8")
+    before = (folder / "deck/index.html").read_bytes()
+    name = slides()[[s.topic for s in slides()].index("why_vllm")].oracle.__name__
+    topic.write_text(re.sub(rf"(def {name}\([^)]*\)[^\n]*:\n)", r"\1    return Verdict(False, 'nothing', 'never')\n", good), "utf-8")
+    for _ in range(2):  # a failure is never kept as done
+        done = subprocess.run([sys.executable, str(folder / "build/regen_all.py"), "--only", "why_vllm"], capture_output=True, text=True)
+        assert done.returncode == 1, done.stdout + done.stderr
+        assert "oracle failed" in done.stderr
+        assert (folder / "deck/index.html").read_bytes() == before
+    topic.write_text(good, "utf-8")
+    run(folder, "--only", "why_vllm")
+
+
+def test_json_is_one_document_with_every_slide():
+    document = json.loads(run(REPO, "--verify", "--json"))
+    assert [row["number"] for row in document["slides"]] == list(range(1, 40))
+    assert document["exit"] == 0 and document["holding"] == 39
+
+
+def test_an_error_with_json_is_in_the_document():
+    done = subprocess.run([sys.executable, REGEN, "--json", "--sentence", ""], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "empty" in json.loads(done.stdout)["error"]
+
+
+def test_quiet_prints_nothing_when_all_is_well():
+    assert run(REPO, "--verify", "--quiet") == ""
+
+
+def test_list_names_every_slide_once():
+    listed = run(REPO, "--list").splitlines()
+    assert [line.split()[1] for line in listed] == [slide.id for slide in slides()]
+
+
+def test_debug_shows_the_traceback_that_is_hidden_otherwise():
+    done = subprocess.run([sys.executable, REGEN, "--debug", "--sentence", ""], capture_output=True, text=True)
+    assert "Traceback" in done.stderr
+
+
+@pytest.mark.parametrize("topic", TOPICS)
+def test_a_topic_script_runs_alone_from_anywhere(topic, tmp_path):
+    done = subprocess.run([sys.executable, str(BUILD / "topics" / f"{topic}.py"), "--list"], capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert {line.split()[1].split("/")[0] for line in done.stdout.splitlines()} == {topic}
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interrupted_build_says_so_in_one_line_and_keeps_the_deck(number, code, tmp_path):
+    folder = copy_project(tmp_path / "clone")
+    before = (folder / "deck/index.html").read_bytes()
+    command = [sys.executable, str(folder / "build/regen_all.py"), "--force", "--only", "opening", "--only", "forward_pass"]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    time.sleep(4)
+    assert process.poll() is None
+    os.killpg(process.pid, number)
+    error = process.communicate(timeout=60)[1]
+    assert process.returncode == code, error
+    assert len(error.strip().splitlines()) == 1 and "interrupted" in error
+    assert (folder / "deck/index.html").read_bytes() == before

@@ -1,0 +1,31 @@
+"""The README's recipe for a new slide, followed to the letter."""
+
+import re
+import textwrap
+from pathlib import Path
+
+from pipeline.paths import REPO
+from test_plan import copy_project, edit, run
+
+
+def blocks() -> dict[str, str]:
+    """The recipe's files: path -> text."""
+    recipe = (REPO / "README.md").read_text("utf-8").partition("## Add a slide in five steps")[2].partition("\n## ")[0]
+    found = {}
+    for block in re.findall(r"```(?:python|markdown)\n(.*?)   ```", recipe, re.DOTALL):
+        first, _, text = textwrap.dedent(block).partition("\n")
+        found[re.search(r"[\w/]+\.\w+", first)[0]] = text
+    return found
+
+
+def test_the_recipe_of_the_readme_adds_a_slide(tmp_path: Path):
+    folder = copy_project(tmp_path / "clone")
+    files = blocks()
+    assert set(files) == {"build/topics/lengths.py", "deck/words/lengths.md"}
+    for name, text in files.items():
+        (folder / name).write_text(text, "utf-8")
+    edit(folder / "build/topics/__init__.py", lambda source: source.replace('    "whole_path",\n', '    "whole_path",\n    "lengths",\n'))
+    said = run(folder, "--only", "lengths")
+    assert "40 slides, 40 oracles hold (33 photographs, 7 concept cards)" in said
+    assert (folder / "figures/lengths/lengths.png").is_file()
+    assert "Point at the longest bar first." in (folder / "deck/index.html").read_text("utf-8")

@@ -1,0 +1,93 @@
+"""The repository itself: what the README promises is there, and nothing is there that should not be."""
+
+import ast
+import re
+import subprocess
+import sys
+
+import pytest
+
+from pipeline.paths import BUILD, REPO, REQUIREMENTS
+from regen_all import parser
+
+README = (REPO / "README.md").read_text("utf-8")
+TOP = {"build", "figures", "deck", "tests", "README.md", "pyproject.toml", "Makefile", "CHANGELOG.md", ".ci", ".gitignore"}
+MODULES = sorted(path for path in BUILD.rglob("*.py") if "__pycache__" not in path.parts)
+
+
+def tracked() -> list[str]:
+    listed = subprocess.run(["git", "ls-files"], cwd=REPO, capture_output=True, text=True)
+    if listed.returncode:
+        pytest.skip("not a git checkout")
+    return listed.stdout.splitlines()
+
+
+def test_the_top_level_holds_what_it_should_and_no_more():
+    assert {name.split("/")[0] for name in tracked()} == TOP
+
+
+def test_the_readme_gives_every_source_file_one_line():
+    sources = [name for name in tracked() if re.match(r"(build|tests|deck)/.*\.(py|txt|j2|css|js)$", name)]
+    tree = README.partition("## What is where")[2].partition("\n## ")[0]
+    missing = [name for name in sources if not name.endswith("__init__.py") and f" {name.rpartition('/')[2]} " not in tree]
+    assert missing == []
+
+
+def test_the_readme_names_every_flag():
+    flags = {option for action in parser()._actions for option in action.option_strings if option.startswith("--")} - {"--help"}
+    assert [flag for flag in sorted(flags) if flag not in README] == []
+
+
+def test_the_pictures_of_the_readme_are_there():
+    pictures = re.findall(r'src="([^"]+)"', README)
+    assert len(pictures) == 3
+    assert all((REPO / picture).is_file() for picture in pictures)
+
+
+def test_every_requirement_is_pinned_exactly_and_has_its_reason():
+    lines = [line for line in REQUIREMENTS.read_text("utf-8").splitlines() if line and not line.startswith("#")]
+    assert all(re.fullmatch(r"[a-z0-9_-]+(\[[a-z]+\])?==[\w.]+ +# .{8,}", line) for line in lines)
+    assert len(lines) > 10
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.relative_to(BUILD).as_posix())
+def test_every_module_says_what_it_is_for(path):
+    assert ast.get_docstring(ast.parse(path.read_text("utf-8"))), path
+
+
+def test_importing_any_module_prints_nothing_creates_nothing_and_loads_no_model(tmp_path):
+    names = [path.relative_to(BUILD).with_suffix("").as_posix().replace("/", ".").removesuffix(".__init__") for path in MODULES]
+    script = (
+        f"import sys; sys.path.insert(0, {str(BUILD)!r})\n"
+        f"import importlib\nfor name in {names!r}: importlib.import_module(name)\n"
+        "assert not [n for n in ('torch', 'transformers', 'litellm') if n in sys.modules], 'heavy'"
+    )
+    done = subprocess.run([sys.executable, "-W", "error", "-c", script], capture_output=True, text=True, cwd=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_one_place_saves_figures_and_one_place_loads_models():
+    def users(pattern: str) -> set[str]:
+        return {path.name for path in MODULES if re.search(pattern, path.read_text("utf-8"))}
+
+    assert users(r"\.savefig\(") == {"canvas.py"}
+    assert users(r"set_num_threads|AutoModelForCausalLM\.from_pretrained") == {"models.py"}
+
+
+def test_topics_import_the_pipeline_and_never_each_other():
+    for path in (BUILD / "topics").glob("*.py"):
+        if path.name != "__init__.py":
+            assert not re.search(r"^\s*(from|import) (\.|topics)", path.read_text("utf-8"), re.MULTILINE), path
+
+
+def test_no_module_is_named_after_the_standard_library_or_a_dependency():
+    pins = re.findall(r"^([a-z0-9_-]+)", REQUIREMENTS.read_text("utf-8"), re.MULTILINE)
+    taken = sys.stdlib_module_names | {name.replace("-", "_") for name in pins}
+    assert [path for path in MODULES if path.stem in taken] == []
+
+
+def test_no_two_tests_of_a_file_share_a_name():
+    for path in (REPO / "tests").glob("test_*.py"):
+        names = re.findall(r"^def (test_\w+)", path.read_text("utf-8"), re.MULTILINE)
+        assert len(names) == len(set(names)), path
