@@ -25,7 +25,26 @@ CHROMIUM_ARGUMENTS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-HOSTILE = ["<b>", "*", "_x_", "|", "`", "``", "\n", "\t", "<|endoftext|>", "$5", "&amp;", "\\", "[a](b)", " the", "東京", "🤗", "# 1.", "\u202e"]
+HOSTILE = [
+    "<b>",
+    "*",
+    "_x_",
+    "|",
+    "`",
+    "``",
+    "\n",
+    "\t",
+    "<|endoftext|>",
+    "$5",
+    "&amp;",
+    "\\",
+    "[a](b)",
+    " the",
+    "東京",
+    "🤗",
+    "# 1.",
+]
+HOSTILE += ["\u202e"]
 WORDS = """# A topic
 
 ## {name}
@@ -111,4 +130,5 @@ def _made_slide(number: int, folder: Path, tokens: list[str] = HOSTILE, kind: st
         "seed": 20,
     } | provenance
     data = {"tokens": tokens, "count": 1234}
-    return Shown(slide, {"slide": slide.id, "provenance": source, "data": data}, Verdict(True, "measured <1>", "bound & 2"), figure)
+    whole = {"slide": slide.id, "provenance": source, "data": data}
+    return Shown(slide, whole, Verdict(True, "measured <1>", "bound & 2"), figure)

@@ -56,7 +56,7 @@ class FakeServer:
     def posts(self) -> list[Any]:
         return [body for method, _, body, _ in self.asked if method == "POST"]
 
-    def _handler(fake) -> type[BaseHTTPRequestHandler]:  # noqa: N805
+    def _handler(fake) -> type[BaseHTTPRequestHandler]:
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
@@ -64,7 +64,7 @@ class FakeServer:
                 pass
 
             def do_GET(self) -> None:
-                fake.asked.append(("GET", self.path, None, dict(self.headers)))
+                fake.asked.append(("GET", self.path, None, {name.lower(): value for name, value in self.headers.items()}))
                 known = {
                     "/api/version": {"version": "0.32.0"},
                     "/api/tags": {"models": [{"name": fake.model, "digest": "a8b0c515", "size": 1}] if fake.held else []},
@@ -79,7 +79,7 @@ class FakeServer:
 
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers.get("Content-Length", 0))))
-                fake.asked.append(("POST", self.path, body, dict(self.headers)))
+                fake.asked.append(("POST", self.path, body, {name.lower(): value for name, value in self.headers.items()}))
                 if self.path == "/api/pull":
                     return self.pull()
                 with contextlib.suppress(BrokenPipeError, ConnectionResetError):

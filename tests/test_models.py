@@ -161,7 +161,7 @@ def closed_address() -> str:
         return hub.address
 
 
-def run_apart(code: str, tmp_path: Path, timeout: float = 60, **environment: str) -> subprocess.CompletedProcess:
+def run_apart(code: str, tmp_path: Path, timeout: float = 180, **environment: str) -> subprocess.CompletedProcess:
     """Run Python of its own: the libraries read their environment when first imported."""
     kept = {
         name: value for name, value in os.environ.items() if not name.upper().endswith("_PROXY") and not name.startswith("HF_")
@@ -211,7 +211,7 @@ def test_auto_takes_the_embedded_model_when_the_hub_refuses_and_says_why(tmp_pat
     assert found["lines"][1] == "gpt2 is not in the local Hugging Face cache"
     assert "the hub at http://127.0.0.1" in found["lines"][2] and "refused" in found["lines"][2]
     assert found["imported"] == []
-    assert found["seconds"] < 1.5  # 0.2 s on a quiet machine
+    assert found["seconds"] < 2  # 0.2 s on a quiet machine
 
 
 def test_a_hub_that_hangs_is_given_up_within_three_seconds(tmp_path):
@@ -220,8 +220,8 @@ def test_a_hub_that_hangs_is_given_up_within_three_seconds(tmp_path):
         found = choose_apart(tmp_path, HF_ENDPOINT=hub.address)
         whole = time.perf_counter() - start
     assert found["name"] == "SmolLM2-135M-Instruct"
-    assert 2.5 < found["seconds"] < 3.9  # the limit, plus imports on a busy machine
-    assert whole < 6  # the process does not wait for the thread that still hangs
+    assert 2.5 < found["seconds"] < 5  # three, and the imports on a busy machine
+    assert whole < 10  # the process does not wait for the thread that still hangs
 
 
 def test_a_name_lookup_that_hangs_is_given_up_within_three_seconds(tmp_path):
@@ -229,9 +229,9 @@ def test_a_name_lookup_that_hangs_is_given_up_within_three_seconds(tmp_path):
     code = hang + CHOOSE_AND_REPORT.format(request="auto", offline=False)
     start = time.perf_counter()
     done = run_apart(code, tmp_path, HF_ENDPOINT="http://hub.invalid")
-    assert time.perf_counter() - start < 6
+    assert time.perf_counter() - start < 10
     found = json.loads(done.stdout)
-    assert found["name"] == "SmolLM2-135M-Instruct" and found["seconds"] < 3.9
+    assert found["name"] == "SmolLM2-135M-Instruct" and found["seconds"] < 5
     assert "no answer within 3 s" in found["lines"][2]
 
 
@@ -239,7 +239,7 @@ def test_a_hub_that_answers_500_is_passed_over(tmp_path):
     with FakeHub(fault="500") as hub:
         found = choose_apart(tmp_path, HF_ENDPOINT=hub.address)
     assert found["name"] == "SmolLM2-135M-Instruct" and "500" in found["lines"][2]
-    assert found["seconds"] < 3.9
+    assert found["seconds"] < 5
 
 
 @pytest.mark.parametrize(("offline", "variable"), [(True, {}), (False, {"HF_HUB_OFFLINE": "1"})])
@@ -817,10 +817,9 @@ def cached_gap(loaded) -> float:
     return gap
 
 
-def test_cached_and_recomputed_logits_part_in_bfloat16_only(gpt2_shaped):
-    choice = choose(str(gpt2_shaped))
-    assert cached_gap(choice.load()) < 1e-4  # rounding of float32 over two layers; 1e-05 measured
-    spoiled = choice.load(dtype="bfloat16")
+def test_cached_and_recomputed_logits_part_in_bfloat16(smollm2):
+    assert cached_gap(smollm2) < 1e-3  # rounding of float32 over thirty layers; 5e-05 measured
+    spoiled = choose("smollm2").load(lambda line: None, dtype="bfloat16")
     assert spoiled.provenance["dtype"] == "bfloat16"
     assert cached_gap(spoiled) > 1e-2  # eight bits of mantissa
 

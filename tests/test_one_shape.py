@@ -185,7 +185,7 @@ def test_a_planted_key_reaches_its_server_and_nothing_else(fault, monkeypatch, c
                 told.append(to_json(slide.capture(lab)))
             except MissingPart as error:
                 told.append(str(error))
-        assert {headers["Authorization"] for _, _, _, headers in fake.asked} == {f"Bearer {KEY}"}
+        assert {headers["authorization"] for _, _, _, headers in fake.asked} == {f"Bearer {KEY}"}
     told += [*capfd.readouterr(), caplog.text]
     assert len(told) == 5 and not any(KEY in text for text in told)
 

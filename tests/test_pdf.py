@@ -57,3 +57,13 @@ def test_a_browser_that_hangs_is_given_up(tmp_path, monkeypatch):
     monkeypatch.setattr(pdf, "browser", lambda: str(hanging))
     monkeypatch.setattr(pdf, "TIMEOUT_S", 0.3)
     assert "did not finish" in (pdf.pdf(tmp_path / "index.html", tmp_path / "deck.pdf") or "")
+
+
+def test_a_place_that_cannot_be_written_is_told_in_one_line(tmp_path, monkeypatch):
+    printer = tmp_path / "chromium"
+    printer.write_text('#!/bin/sh\nfor a in "$@"; do case $a in --print-to-pdf=*) echo pdf > "${a#*=}";; esac; done\n', "utf-8")
+    printer.chmod(0o755)
+    monkeypatch.setattr(pdf, "browser", lambda: str(printer))
+    (tmp_path / "file").write_text("", "utf-8")
+    reason = pdf.pdf(tmp_path / "index.html", tmp_path / "file" / "deck.pdf")
+    assert reason and "cannot be written" in reason and "\n" not in reason

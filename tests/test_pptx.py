@@ -68,12 +68,9 @@ def test_libreoffice_opens_it_and_prints_every_slide(deck, tmp_path):
     office = shutil.which("soffice")
     need("LibreOffice", office)
     (tmp_path / "deck.pptx").write_bytes(slides_pptx.pptx(deck))
-    subprocess.run(
-        [office, f"-env:UserInstallation=file://{tmp_path}/profile", "--headless", "--convert-to", "pdf", "--outdir", tmp_path, tmp_path / "deck.pptx"],
-        check=True,
-        capture_output=True,
-        timeout=240,
-    )  # fmt: skip
+    profile = f"-env:UserInstallation=file://{tmp_path}/profile"
+    command = [office, profile, "--headless", "--convert-to", "pdf", "--outdir", tmp_path, tmp_path / "deck.pptx"]
+    subprocess.run(command, check=True, capture_output=True, timeout=240)
     pages = pypdf.PdfReader(tmp_path / "deck.pdf").pages
     assert len(pages) == len(deck)
     for one, page in zip(deck, pages, strict=True):

@@ -176,7 +176,7 @@ def test_a_key_for_a_url_goes_to_that_url_only(monkeypatch):
     monkeypatch.setenv(servers.KEY_VARIABLE, "sk-planted")
     with FakeServer("not an Ollama") as fake, servers.choose(fake.url, embedded_identity=IDENTITY).start() as server:
         server.complete("A", max_tokens=7)
-        assert fake.asked[-1][3]["Authorization"] == "Bearer sk-planted"
+        assert fake.asked[-1][3]["authorization"] == "Bearer sk-planted"
         assert "sk-planted" not in repr(server.provenance)
 
 
@@ -308,7 +308,7 @@ def test_the_real_server_goes_even_when_its_keeper_is_killed():
 
 def test_the_real_server_computes_what_the_model_in_this_process_computes(real_server, lab):
     answer = real_server.complete(lab.sentence, max_tokens=len(lab.completion), temperature=0)
-    if not servers.weights_sha256(lab.loaded.path) == real_server.provenance["sha256"]:
+    if servers.weights_sha256(lab.loaded.path) != real_server.provenance["sha256"]:
         pytest.skip("the model in this process is not the served one")
     assert answer.text == lab.decode(lab.completion)
     assert answer.prompt_tokens == len(lab.ids)
@@ -328,7 +328,7 @@ def test_the_real_server_keeps_the_greedy_sampling_of_its_first_request(real_ser
 
 def test_the_real_server_refuses_another_model_in_one_line(real_server):
     wire = servers.OpenAI(real_server.base_url, "another-model")
-    with pytest.raises(DeckError, match="answered 400 .*another-model") as caught:
+    with pytest.raises(DeckError, match=r"answered 400 .*another-model") as caught:
         wire.complete("A", max_tokens=1)
     assert "\n" not in str(caught.value)
 

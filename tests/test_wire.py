@@ -1,5 +1,6 @@
 """What goes over the wire: both dialects read whatever way they arrive, every fault one line that says what to do."""
 
+import itertools
 import json
 import threading
 import time
@@ -189,7 +190,7 @@ def test_requests_to_one_server_run_one_after_another():
         for thread in threads:
             thread.join()
     spans.sort()
-    assert len(spans) == 3 and all(end <= start for (_, end), (start, _) in zip(spans, spans[1:], strict=False))
+    assert len(spans) == 3 and all(end <= start for (_, end), (start, _) in itertools.pairwise(spans))
 
 
 @pytest.mark.parametrize("name", ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"])
@@ -227,7 +228,7 @@ def test_a_key_goes_into_the_header_and_into_no_error(monkeypatch, tmp_path):
     monkeypatch.setenv("NETRC", str(netrc))
     with FakeServer("401") as fake, pytest.raises(WireError) as caught:
         asked(line(OpenAI, fake.url, key="sk-planted"), "complete")
-    assert fake.asked[0][3]["Authorization"] == "Bearer sk-planted"
+    assert fake.asked[0][3]["authorization"] == "Bearer sk-planted"
     assert "sk-planted" not in str(caught.value)
 
 

@@ -45,7 +45,7 @@ def seen(markup: str) -> str:
 
 
 @pytest.mark.parametrize("token", HOSTILE)
-@pytest.mark.parametrize("how", ["{{ data.t }}", "{{ data.t|tok }}", "{{ [data.t]|join(', ') }}", "{{ [data.t]|map('tok')|join }}"])
+@pytest.mark.parametrize("how", ["{{ data.t }}", "{{ data.t|tok }}", "{{ [data.t]|join }}", "{{ [data.t]|map('tok')|join }}"])
 def test_an_inserted_string_shows_literally(tmp_path, token, how):
     rendered = render(tmp_path, f"before {how} after", alt=f"alt {how} end", notes=f"**{how}**", t=token)
     shown = words.visible(token)

@@ -139,7 +139,9 @@ def retake(slide: Slide) -> str:
 
 
 def _part(found: Mapping[str, Any] | None, label: str, keys: Sequence[str]) -> Iterator[tuple[str, str]]:
-    for key in keys if found else ():
+    if not found:
+        return
+    for key in keys:
         yield label if key == "name" else f"{label} {key}", str(found.get(key) or NOT_REPORTED)
 
 

@@ -16,7 +16,7 @@ ORDER = (
     "index", "text", "finish_reason", "done", "done_reason", "usage", "prompt_tokens", "completion_tokens", "total_tokens",
     "prompt_eval_count", "eval_count", "max_tokens", "num_predict", "temperature", "seed", "raw", "stream", "options",
 )  # a capture's keys come back sorted; a reader expects them in this order  # fmt: skip
-PAD, INDENT = 22, 2
+PAD, INDENT = 18, 2
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ def draw_json(
 ) -> dict[str, float]:
     """The panel; returns the middle of each value's line by its path. Long texts wrap; the panel shrinks to LABEL to fit."""
     while True:
-        step = size * 1.42
+        step = size * 1.5
         advance = canvas.measure("0" * 20, size, mono=True)[0] / 20
         rows = list(lines(value, int((w - 2 * PAD) / advance)))
         room = {row.path: max(w - 2 * PAD - (INDENT * row.depth + len(row.key) + 1) * advance, 8 * advance) for row in rows}

@@ -193,7 +193,7 @@ def failed(route: Route, error: Exception) -> WireError:
         todo = f"set the right key in {route.key_variable}"
     elif getattr(error, "status_code", None) == 404:
         todo = "check the model's name"
-    elif "refused" in said or "Connection" in type(error).__name__:
+    elif "refused" in said or "Connection error" in said:
         todo = "start the server there or check the address"
     what = f"{type(error).__name__}: {said}"
     return WireError(f"litellm could not get an answer from {route.model} at {route.api_base} ({what}): {todo}")
@@ -225,6 +225,7 @@ class _Seen:
 
             def handle_request(self, request: httpx.Request) -> httpx.Response:
                 request.headers["Accept-Encoding"] = "identity"
+                request.extensions["timeout"] = patience.as_dict()  # litellm's own are ten minutes
                 deadline, body = time.monotonic() + TOTAL_S, b""
                 response = inner.send(request, stream=True)
                 try:
@@ -242,7 +243,8 @@ class _Seen:
             if route.client == "sdk":
                 import openai
 
-                yield openai.OpenAI(api_key=route.key or "none", base_url=route.api_base, max_retries=0, http_client=outer)
+                key = route.key or "none"
+                yield openai.OpenAI(api_key=key, base_url=route.api_base, max_retries=0, http_client=outer)  # type: ignore[arg-type]
             else:
                 from litellm.llms.custom_httpx.http_handler import HTTPHandler
 

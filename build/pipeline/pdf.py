@@ -1,5 +1,6 @@
 """The deck as a PDF, printed from the built page by a Chromium found on the machine."""
 
+import contextlib
 import os
 import re
 import shutil
@@ -43,7 +44,8 @@ def pdf(html_path: Path, out: Path) -> str | None:
         return "no PDF: no Chromium or Chrome found on this machine; install one and run again with --pdf"
     with tempfile.TemporaryDirectory(prefix="deck-pdf-") as folder:
         printed = Path(folder) / "deck.pdf"
-        command = [program, *QUIET, f"--user-data-dir={folder}/profile", f"--print-to-pdf={printed}", html_path.resolve().as_uri()]
+        page = html_path.resolve().as_uri()
+        command = [program, *QUIET, f"--user-data-dir={folder}/profile", f"--print-to-pdf={printed}", page]
         if hasattr(os, "geteuid") and os.geteuid() == 0:
             command.insert(1, "--no-sandbox")  # Chromium refuses its sandbox to root
         try:
@@ -55,5 +57,12 @@ def pdf(html_path: Path, out: Path) -> str | None:
         if not printed.is_file():
             said = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
             return f"no PDF: {program} ended with {done.returncode}: {said}"
-        out.write_bytes(DATE.sub(lambda date: b"(D:20000101000000" + date[1] + b")", printed.read_bytes()))
+        fresh = out.with_name(f".{out.name}.new")
+        try:
+            fresh.write_bytes(DATE.sub(lambda date: b"(D:20000101000000" + date[1] + b")", printed.read_bytes()))
+            fresh.replace(out)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                fresh.unlink(missing_ok=True)
+            return f"no PDF: {out} cannot be written ({error.strerror})"
     return None

@@ -73,7 +73,7 @@ def server(html: Path, port: int = 0) -> http.server.ThreadingHTTPServer:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="present", description="Serve the deck on loopback, open it, reload it when it is rebuilt.")
+    parser = argparse.ArgumentParser(prog="present", description="Serve the deck on loopback; reload it when it is rebuilt.")
     parser.add_argument("--deck", type=Path, default=COMMITTED.html, help="the built page (default: deck/index.html)")
     parser.add_argument("--port", type=int, default=0, help="default: a free one")
     parser.add_argument("--no-open", action="store_true", help="do not open a browser")

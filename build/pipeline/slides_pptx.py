@@ -15,7 +15,7 @@ from pptx.enum.text import MSO_ANCHOR, PP_ALIGN
 from pptx.oxml.ns import qn
 from pptx.slide import Slide as PptxSlide
 from pptx.slide import SlideLayout
-from pptx.util import Emu, Inches, Pt
+from pptx.util import Emu, Inches, Length, Pt
 
 from pipeline import words
 from pipeline.assemble import NAME, Shown, part_of, title_facts
@@ -24,9 +24,10 @@ WIDTH, HEIGHT = Inches(13.333), Inches(7.5)
 EDGE, GAP, TOP = Inches(0.3), Inches(0.25), Inches(0.95)
 WORDS, TABLED_WORDS, TITLE_WORDS = Inches(2.35), Inches(3.7), Inches(4.4)  # width of the words beside the figure
 TITLE_ONLY = 5  # the layout of python-pptx's own template that has a title and nothing else
-INK, QUIET, GROUND, RULE = RGBColor(0x1D, 0x1D, 0x22), RGBColor(0x5A, 0x5A, 0x62), RGBColor(0xF1, 0xEF, 0xEA), RGBColor(0xD5, 0xD3, 0xCD)
+INK, QUIET, GROUND, RULE = map(RGBColor.from_string, ("1D1D22", "5A5A62", "F1EFEA", "D5D3CD"))
 SANS, MONO = "Arial", "Courier New"
 TABLE_SIZE = 12
+PLAIN_TABLE = "{2D5ABB26-0587-4C30-8999-92F81FD0307C}"  # PowerPoint's "no style, no grid"
 MOMENT = datetime.datetime(2000, 1, 1)
 
 
@@ -63,17 +64,18 @@ def _add(slide: PptxSlide, one: Shown, shown: Sequence[Shown]) -> None:
     width = TITLE_WORDS if is_title else TABLED_WORDS if rendered.has_table else WORDS
     with Image.open(one.figure) as image:
         shape = image.width / image.height
-    figure_width = WIDTH - 2 * EDGE - GAP - width
+    figure_width = Emu(WIDTH - 2 * EDGE - GAP - width)
     figure_height = Emu(round(figure_width / shape))
     top = Emu(TOP + max(0, (HEIGHT - TOP - EDGE - figure_height) // 2))
-    figure_left, words_left = (EDGE + width + GAP, EDGE) if is_title else (EDGE, EDGE + figure_width + GAP)
+    figure_left, words_left = Emu(EDGE + is_title * (width + GAP)), Emu(EDGE + (not is_title) * (figure_width + GAP))
 
     picture = slide.shapes.add_picture(str(one.figure), figure_left, top, figure_width, figure_height)
     picture.name = f"Figure {one.slide.number}"
-    picture._element.nvPicPr.cNvPr.set("descr", rendered.alt)
+    next(picture._element.iter(qn("p:cNvPr"))).set("descr", rendered.alt)
     picture.line.color.rgb, picture.line.width = RULE, Pt(0.75)
 
     title = slide.shapes.title
+    assert title is not None  # the layout has one
     text = title.text_frame
     text.word_wrap, text.vertical_anchor, text.margin_left = True, MSO_ANCHOR.MIDDLE, 0
     paragraph = text.paragraphs[0]
@@ -87,13 +89,15 @@ def _add(slide: PptxSlide, one: Shown, shown: Sequence[Shown]) -> None:
         before = [(f"{part} · ", "quiet")] if part != one.slide.section else []
         _runs(paragraph, [*before, (one.slide.section, "bold")], 20)
         room = (words_left, top, width, figure_height)
-    facts = [words.Block("paragraph", ((f"{label}: ", "quiet"), (value, ""))) for label, value in title_facts(shown)] if is_title else []
+    facts = [words.Block("paragraph", ((f"{label}: ", "quiet"), (value, ""))) for label, value in title_facts(shown) if is_title]
     _add_words(slide, [*rendered.blocks, *facts], room, 15 if is_title else 14)
     _add_number(slide, one.slide.number)
-    slide.notes_slide.notes_text_frame.text = rendered.notes_text
+    notes = slide.notes_slide.notes_text_frame
+    assert notes is not None  # python-pptx's own notes page has one
+    notes.text = rendered.notes_text
 
 
-def _add_words(slide: PptxSlide, blocks: Sequence[words.Block], room: tuple[Emu, Emu, Emu, Emu], size: int) -> None:
+def _add_words(slide: PptxSlide, blocks: Sequence[words.Block], room: tuple[Length, Length, Length, Length], size: int) -> None:
     """Paragraphs in a text box from the top of `room`, a table after them as a table of its own."""
     left, top, width, height = room
     prose = [block for block in blocks if block.kind != "table"]
@@ -116,25 +120,30 @@ def _add_words(slide: PptxSlide, blocks: Sequence[words.Block], room: tuple[Emu,
             _add_table(slide, block, left, top, width)
 
 
-def _add_table(slide: PptxSlide, block: words.Block, left: Emu, top: Emu, width: Emu) -> None:
+def _add_table(slide: PptxSlide, block: words.Block, left: Length, top: Length, width: Length) -> None:
     columns = len(block.rows[0])
     frame = slide.shapes.add_table(len(block.rows), columns, left, top, width, Inches(0.4 * len(block.rows)))
     frame.name = "Table"
     table = frame.table
     table.first_col, table.horz_banding = True, False
-    frame._element.graphic.graphicData.tbl.tblPr.find(qn("a:tableStyleId")).text = "{2D5ABB26-0587-4C30-8999-92F81FD0307C}"  # plain
+    next(frame._element.iter(qn("a:tableStyleId"))).text = PLAIN_TABLE
     for column, column_width in enumerate(_column_widths(block, width)):
         table.columns[column].width = column_width
     for r, row in enumerate(block.rows):
         for c, runs in enumerate(row):
             cell = table.cell(r, c)
-            cell.margin_left, cell.margin_right, cell.margin_top, cell.margin_bottom = 0, Inches(0.08), Inches(0.06), Inches(0.06)
+            cell.margin_left, cell.margin_right, cell.margin_top, cell.margin_bottom = (
+                Emu(0),
+                Inches(0.08),
+                Inches(0.06),
+                Inches(0.06),
+            )
             _underline(cell)
             style = "quiet" if r == 0 else "bold" if c == 0 else None
             _runs(cell.text_frame.paragraphs[0], [(text, style or of_run) for text, of_run in runs], TABLE_SIZE)
 
 
-def _column_widths(block: words.Block, width: Emu) -> list[Emu]:
+def _column_widths(block: words.Block, width: Length) -> list[Emu]:
     """Each column holds its longest word whole; what is left over goes by how much text a column has."""
     columns = list(zip(*([words.text_of(runs) for runs in row] for row in block.rows), strict=True))
     letter = Pt(TABLE_SIZE) * 0.6
@@ -156,7 +165,7 @@ def _underline(cell) -> None:
 
 
 def _add_number(slide: PptxSlide, number: int) -> None:
-    box = slide.shapes.add_textbox(WIDTH - EDGE - Inches(1), Inches(0.3), Inches(1), Inches(0.4))
+    box = slide.shapes.add_textbox(Emu(WIDTH - EDGE - Inches(1)), Inches(0.3), Inches(1), Inches(0.4))
     box.name = "Number"
     box.text_frame.margin_right = 0
     paragraph = box.text_frame.paragraphs[0]
@@ -173,7 +182,7 @@ def _runs(paragraph, runs: Sequence[words.Run], size: int) -> None:
         font.color.rgb = QUIET if style == "quiet" else INK
 
 
-def _lines(text: str, width: Emu, size: int) -> int:
+def _lines(text: str, width: Length, size: int) -> int:
     """About how many lines a paragraph takes; a letter of Arial is half as wide as high, and a little more for breaks."""
     return 1 + int(len(text) * size * 0.52 / (width / Pt(1)))
 

@@ -103,7 +103,8 @@ def render(slide: Slide, capture: Mapping[str, Any], folder: Path = paths.WORDS)
 def _parts(source: str) -> dict[str, dict[str, str]]:
     """slide name -> {"words": …, "alt": …, "notes": …}, as written."""
     found: dict[str, dict[str, str]] = {}
-    name, part, lines = "", "words", []
+    name, part = "", "words"
+    lines: list[str] = []
 
     def close() -> None:
         if name:

@@ -8,6 +8,7 @@ import copy
 import math
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -17,21 +18,20 @@ if __name__ == "__main__":
 
 import numpy as np
 
-from pipeline.canvas import BLUE, BODY_BOTTOM, FAINT, GREEN, GREY, INK, MARGIN, ORANGE, PALE, WIDTH, Canvas, mix
+from pipeline.canvas import BLUE, FAINT, GREEN, GREY, INK, MARGIN, ORANGE, PALE, WIDTH, Canvas, mix
 from pipeline.lab import Lab
 from pipeline.slide import Data, Slide, Verdict
 
 OTHERS = (  # of three lengths, so that the rows stay ragged whatever the sentence
     "The capital of France is",
     "Once upon a",
-    "Bees make honey from the nectar of flowers, and wasps",
+    "Bees make honey from the flowers of the garden, and",
 )
 BOUND = 1e-3  # a batch adds in another order: float32 leaves some 1e-4 of a logit; padding read as text moves it by tens
 WATCHED = 5  # logits of each row kept as evidence
 COLUMNS = 13  # of a batch drawn tile by tile
 BATCHES = (1, 2, 4, 8, 16)
 ROUNDS, STEPS, PREFIX = 5, 2, 12  # odd, for a median that was measured; a short prefix, for weights are most of what a step reads
-MIDDLE = "center_baseline"  # letters with and without tails stand on one line
 SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -102,43 +102,46 @@ def spoil_padding(data: Data, lab: Lab) -> Data:
 
 
 def draw_padding(canvas: Canvas, data: Data) -> None:
+    write = partial(canvas.text, valign="center_baseline")
     rows, longest = data["rows"], data["longest"]
     canvas.headline(
         f"{len(rows)} rows of {data['shortest']} to {longest} tokens become one {len(rows)} × {longest} batch: "
         f"{data['pads']} of its {data['cells']} cells are padding"
     )
-    canvas.reading("Padding goes in front, so that every row ends in the last column. The mask hides it; positions count from the text.")
+    canvas.reading(
+        "Padding goes in front, so that every row ends in the last column. The mask hides it; positions count from the text."
+    )
     columns = list(range(longest)) if longest <= COLUMNS else [0, None, *range(longest - COLUMNS + 2, longest)]
     left = 156
     room = (WIDTH - MARGIN - left + 8) / len(columns)
     if longest > COLUMNS:
         note = f"⋯ {longest - COLUMNS + 1} columns ⋯"
-        canvas.text(left + 1.5 * room, 236, note, size=22, color=GREY, align="center", valign=MIDDLE)
+        write(left + 1.5 * room, 236, note, size=22, color=GREY, align="center")
     grids = (("padded", "tokens", "", 256, 66, 52), ("mask", "mask", "1: text, 0: padding", 556, 45, 38),
              ("positions", "position ids", "counted from the first token of the text", 776, 45, 38))  # fmt: skip
     for name, title, told, top, pitch, height in grids:
-        canvas.text(MARGIN, top - 20, title, size=26, weight="bold", valign=MIDDLE)
-        canvas.text(MARGIN + 180, top - 20, told, size=24, color=GREY, valign=MIDDLE)
+        write(MARGIN, top - 20, title, size=26, weight="bold")
+        write(MARGIN + 180, top - 20, told, size=24, color=GREY)
         for index, row in enumerate(rows):
             y, pads = top + index * pitch, longest - len(row["ids"])
-            middle = y + height / 2
-            canvas.text(MARGIN, middle, f"row {index + 1}", size=24, color=GREY, valign=MIDDLE)
+            middle = y + height / 2 - 3  # the letters' own middle lies a little lower
+            write(MARGIN, middle, f"row {index + 1}", size=24, color=GREY)
             for place, column in enumerate(columns):
                 x = left + place * room
                 center = x + room / 2 - 4
                 if column is None:
-                    canvas.text(center, middle, "⋯", size=26, color=PALE, align="center", valign=MIDDLE)
+                    write(center, middle, "⋯", size=26, color=PALE, align="center")
                     continue
                 value = str(row[name][column])
                 if column < pads:
                     canvas.box(x, y, room - 8, height, edge=PALE, dashed=True)
                     shown = "pad" if name == "padded" else value
-                    canvas.text(center, middle, shown, size=22, color=GREY, align="center", valign=MIDDLE)
+                    write(center, middle, shown, size=22, color=GREY, align="center")
                 elif name == "padded":
-                    canvas.tile(row["pieces"][column - pads], x, y, size=height / 1.8, width=room - 8, fill=mix(BLUE, 0.2))
+                    canvas.tile(row["pieces"][column - pads], x, y, size=29, width=room - 8, fill=mix(BLUE, 0.2))
                 else:
                     canvas.box(x, y, room - 8, height, fill=mix(BLUE, 0.2))
-                    canvas.text(center, middle, value, size=24, align="center", valign=MIDDLE)
+                    write(center, middle, value, size=24, align="center")
 
 
 # --- 26 · batched and alone ---
@@ -226,12 +229,15 @@ def rounded_up(value: float) -> str:
 
 
 def draw_same_logits(canvas: Canvas, data: Data) -> None:
+    write = partial(canvas.text, valign="center_baseline")
     rows = data["rows"]
     canvas.headline(
         f"Batched with mask and position ids, no logit moves by more than {rounded_up(data['careful'])}; "
         f"without them, by up to {data['careless']:.3g}"
     )
-    canvas.reading("Blue: a batch with mask and position ids. Orange: the same batch without them. Both against each row run alone.")
+    canvas.reading(
+        "Blue: a batch with mask and position ids. Orange: the same batch without them. Both against each row run alone."
+    )
     start, end, low, high = 640, 1270, -7, 2
 
     def place(value: float) -> float:
@@ -240,13 +246,13 @@ def draw_same_logits(canvas: Canvas, data: Data) -> None:
 
     top, pitch, foot = 320, 142, 905
     for x, title, color in ((1330, "alone", INK), (1510, "with", BLUE), (1690, "without", ORANGE)):
-        canvas.text(x, 290, title, size=26, weight="bold", color=color, valign=MIDDLE)
-    canvas.text(1330, 246, "the next token each run would choose", size=24, color=GREY, valign=MIDDLE)
-    canvas.text(MARGIN, 246, "the row", size=24, color=GREY, valign=MIDDLE)
-    canvas.text(start, 246, "largest difference of a next-token logit, log scale", size=24, color=GREY, valign=MIDDLE)
+        write(x, 290, title, size=26, weight="bold", color=color)
+    write(1330, 246, "the next token each run would choose", size=24, color=GREY)
+    write(MARGIN, 246, "the row", size=24, color=GREY)
+    write(start, 246, "largest difference of a next-token logit, log scale", size=24, color=GREY)
     bound = place(data["bound"])
     canvas.line([(bound, 300), (bound, foot)], color=GREEN, dashed=True)
-    canvas.text(bound, 284, f"bound {power(round(math.log10(data['bound'])))}", size=22, color=GREEN, align="center", valign=MIDDLE)
+    write(bound, 284, f"bound {power(round(math.log10(data['bound'])))}", size=22, color=GREEN, align="center")
     for index, row in enumerate(rows):
         y = top + index * pitch
         middle = y + 62
@@ -254,27 +260,31 @@ def draw_same_logits(canvas: Canvas, data: Data) -> None:
             canvas.line([(MARGIN, y - 6), (WIDTH - MARGIN, y - 6)], color=PALE, width=1)
         canvas.tiles(row["pieces"], MARGIN, y + 16, width=540, rows=1, size=28, gap=5)
         length = len(row["pieces"])
-        told = f"{length} token{'s' * (length != 1)}, " + (f"{row['pads']} in front are padding" if row["pads"] else "no padding in front")
-        canvas.text(MARGIN, y + 96, told, size=24, color=GREY, valign=MIDDLE)
+        told = f"{length} token{'s' * (length != 1)}, " + (
+            f"{row['pads']} in front are padding" if row["pads"] else "no padding in front"
+        )
+        write(MARGIN, y + 96, told, size=24, color=GREY)
         canvas.line([(start, middle), (end, middle)], color=PALE, width=2)
         spots = {"careful": (BLUE, place(row["careful"]), -30), "careless": (ORANGE, place(row["careless"]), 32)}
-        for run, (color, x, shift) in spots.items():
-            canvas.box(x - 13, middle - 13, 26, 26, fill=color, radius=13 if run == "careful" else 3, z=3 if run == "careful" else 2)
-            canvas.text(min(max(x, start + 40), end - 30), middle + shift, amount(row[run]), size=24, color=color, align="center", valign=MIDDLE)
+        for run, (color, spot, shift) in spots.items():
+            canvas.box(
+                spot - 13, middle - 13, 26, 26, fill=color, radius=13 if run == "careful" else 3, z=3 if run == "careful" else 2
+            )
+            write(min(max(spot, start + 40), end - 30), middle + shift, amount(row[run]), size=24, color=color, align="center")
         for x, run, color in ((1330, "alone", INK), (1510, "careful", BLUE), (1690, "careless", ORANGE)):
             token = row["next"][run]
             other = token["id"] != row["next"]["alone"]["id"]
             fill = mix(ORANGE, 0.25) if other else FAINT if run != "careful" else mix(BLUE, 0.2)
             canvas.tile(token["text"], x, middle - 27, size=30, width=168, fill=fill, edge=color if other else None)
     for exponent in range(low, high + 1):
-        x = start + (end - start) * (exponent - low) / (high - low)
-        canvas.line([(x, foot), (x, foot + 10)], color=GREY)
+        tick = start + (end - start) * (exponent - low) / (high - low)
+        canvas.line([(tick, foot), (tick, foot + 10)], color=GREY)
         if exponent % 2 == 0 or exponent == low:
             name = "0" if exponent == low else power(exponent)
-            canvas.text(x, foot + 32, name, size=24, color=GREY, align="center", valign=MIDDLE)
+            write(tick, foot + 32, name, size=24, color=GREY, align="center")
     canvas.line([(start, foot), (end, foot)], color=GREY)
     changed = f"{data['changed']} of {len(rows)} next tokens are wrong without them"
-    canvas.text(WIDTH - MARGIN, foot + 32, changed, size=26, weight="bold", color=ORANGE, align="right", valign=MIDDLE)
+    write(WIDTH - MARGIN, foot + 32, changed, size=26, weight="bold", color=ORANGE, align="right")
 
 
 # --- 27 · what a batch gains ---
@@ -300,12 +310,20 @@ def capture_throughput(lab: Lab) -> Data:
             ready[size] = out.cache, out.logits[:, -1].argmax(dim=-1, keepdim=True)
             steps(*ready[size])  # a warm-up
         seconds = [{size: steps(*ready[size]) for size in BATCHES} for _ in range(ROUNDS)]
+    single = median(STEPS / one[1] for one in seconds)
     runs = []
     for size in BATCHES:
-        ratios = [size * one[1] / one[size] for one in seconds]  # against batch 1 of the same round
-        runs.append({"batch": size, "seconds": [one[size] for one in seconds], "ratio": median(ratios),
-                     "lowest": min(ratios), "highest": max(ratios),
-                     "tokens_per_second": size * STEPS / median(one[size] for one in seconds)})  # fmt: skip
+        rates = [size * STEPS / one[size] for one in seconds]
+        runs.append(
+            {
+                "batch": size,
+                "seconds": [one[size] for one in seconds],
+                "tokens_per_second": median(rates),
+                "ratio": median(rates) / single,
+                "lowest": min(rates) / single,
+                "highest": max(rates) / single,
+            }
+        )
     return {"runs": runs, "steps": STEPS, "rounds": ROUNDS, "prefix": len(prefix)}
 
 
@@ -328,10 +346,13 @@ def spoil_throughput(data: Data, lab: Lab) -> Data:
 
 
 def draw_throughput(canvas: Canvas, data: Data) -> None:
+    write = partial(canvas.text, valign="center_baseline")
     runs = data["runs"]
     ratio = {run["batch"]: run["ratio"] for run in runs}
     canvas.headline(f"Eight rows at once: {ratio[8]:.1f} times the tokens per second of one row; sixteen: {ratio[16]:.1f} times")
-    canvas.reading(f"Tokens per second as a multiple of batch 1: bar = median of {data['rounds']} rounds, whisker = slowest to fastest round.")
+    canvas.reading(
+        f"Tokens per second as a multiple of batch 1: bar = median of {data['rounds']} rounds, whisker = worst to best round."
+    )
     top, foot, room = 300, 845, (WIDTH - 2 * MARGIN) / len(runs)
     tall = (foot - top) / max(run["highest"] for run in runs)
     canvas.line([(MARGIN, foot), (WIDTH - MARGIN, foot)], color=PALE, width=3)
@@ -346,10 +367,11 @@ def draw_throughput(canvas: Canvas, data: Data) -> None:
                 canvas.line([(center - 16, y), (center + 16, y)], color=INK, width=3, z=3)
         y = foot - max(run["ratio"], run["highest"]) * tall - 34
         weight = "bold" if chosen else "regular"
-        canvas.text(center, y, f"{run['ratio']:.1f} ×", size=40, weight="bold", color=BLUE if chosen else INK, align="center", valign=MIDDLE)
-        canvas.text(center, foot + 38, f"batch {run['batch']}", size=32, weight=weight, align="center", valign=MIDDLE)
-        rate = f"{run['tokens_per_second']:.3g} tokens/s"
-        canvas.text(center, foot + 84, rate, size=26, color=BLUE if chosen else GREY, align="center", valign=MIDDLE)
+        write(center, y, f"{run['ratio']:.1f} ×", size=40, weight="bold", color=BLUE if chosen else INK, align="center")
+        write(center, foot + 38, f"batch {run['batch']}", size=32, weight=weight, align="center")
+        rate = run["tokens_per_second"]
+        told = f"{rate:,.0f} tokens/s" if rate >= 100 else f"{rate:.3g} tokens/s"
+        write(center, foot + 84, told, size=26, color=BLUE if chosen else GREY, align="center")
 
 
 SLIDES = [

@@ -50,7 +50,7 @@ def capture_stored(lab: Lab) -> Data:
 
 
 def rounded(grid: np.ndarray) -> list[list[float]]:
-    return [[float(f"{value:.3g}") for value in row] for row in grid.tolist()]
+    return [[float(f"{value:.5g}") for value in row] for row in grid.tolist()]
 
 
 def judge_stored(data: Data) -> Verdict:
@@ -131,7 +131,7 @@ def draw_product(canvas: Canvas, of: Data, positions: int, total: int) -> None:
 def shades() -> Any:
     from matplotlib.colors import LinearSegmentedColormap
 
-    return LinearSegmentedColormap.from_list("shades", [mix(BLUE, 0.04), BLUE])
+    return LinearSegmentedColormap.from_list("shades", [mix(BLUE, 0.04), mix(BLUE, 1)])
 
 
 def count(number: int, thing: str) -> str:

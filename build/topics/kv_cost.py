@@ -9,6 +9,8 @@ import math
 import statistics
 import sys
 import time
+from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,7 @@ if __name__ == "__main__":
 
 import numpy as np
 
-from pipeline.canvas import BLUE, FAINT, GREY, INK, MARGIN, ORANGE, PALE, RED, WIDTH, Canvas, mix
+from pipeline.canvas import BLUE, FAINT, GREY, INK, MARGIN, ORANGE, PALE, PAPER, RED, WIDTH, Canvas, mix
 from pipeline.lab import Lab
 from pipeline.slide import Data, Slide, Verdict
 
@@ -35,30 +37,26 @@ TIE = 2e-3  # two logits nearer than this may change places: each may move by 1e
 # --- 22 · floating-point operations ---
 
 
-def operations(lab: Lab, call: Any) -> tuple[int, int]:
-    """The floating-point operations of a call, by torch's own counter: in all, and in the output matrix."""
+def operations(lab: Lab, call: Callable[[], Any]) -> tuple[int, int, Any]:
+    """The floating-point operations of a call by torch's own counter, in all and in the output matrix; what it returned."""
     from torch.utils.flop_counter import FlopCounterMode
 
     with FlopCounterMode(display=False) as counter:
-        call()
-    head = next(name for name, module in lab.model.named_modules() if module is lab.model.get_output_embeddings())
-    inside = counter.get_flop_counts()[f"{type(lab.model).__name__}.{head}"]
-    return counter.get_total_flops(), sum(inside.values())
+        returned = call()
+    output = lab.model.get_output_embeddings()
+    name = next(name for name, module in lab.model.named_modules() if module is output)
+    inside = counter.get_flop_counts()[f"{type(lab.model).__name__}.{name}"]
+    return counter.get_total_flops(), sum(inside.values()), returned
 
 
 def capture_operations(lab: Lab) -> Data:
     cache = None
-    steps = []
+    steps: list[Data] = []
     for step, token_id in enumerate(lab.completion):
         prefix = lab.ids + lab.completion[:step]
-        recompute, _ = operations(lab, lambda prefix=prefix: lab.logits(prefix))
         new = prefix[-1:] if step else prefix  # the first step fills the cache: both ways read the whole sentence
-
-        def extend(new=new) -> None:
-            nonlocal cache
-            _, cache = lab.extend(cache, new)
-
-        cached, head = operations(lab, extend)
+        recompute, _, _ = operations(lab, partial(lab.logits, prefix))
+        cached, head, (_, cache) = operations(lab, partial(lab.extend, cache, new))
         steps.append({"prefix": len(prefix), "chosen": lab.pieces([token_id])[0], "recompute": recompute, "cached": cached})
     totals = {way: sum(step[way] for step in steps) for way in ("recompute", "cached")}
     return {"steps": steps, "totals": totals, "ratio": totals["recompute"] / totals["cached"], "output_share": head / cached}
@@ -131,7 +129,10 @@ def capture_milliseconds(lab: Lab) -> Data:
     longest = min(LONGEST_PREFIX, lab.context - 1)
     lengths = [longest // 8, longest // 4, longest // 2, longest]
     text = (lab.ids * (longest // len(lab.ids) + 1))[:longest]  # the sentence over and over
-    caches = {length: lab.extend(None, text[: length - 1])[1] for length in lengths}  # all but the last token; warms up too
+    cache, held, caches = None, 0, {}
+    for length in lengths:  # all but the last token of each; this warms up too
+        _, cache = lab.extend(cache, text[held : length - 1])
+        held, caches[length] = length - 1, copy.deepcopy(cache)
     milliseconds(lab, text[-1:], copy.deepcopy(caches[longest]))
     recompute: dict[int, list[float]] = {length: [] for length in lengths}
     cached: dict[int, list[float]] = {length: [] for length in lengths}
@@ -192,7 +193,9 @@ def draw_milliseconds(canvas: Canvas, data: Data) -> None:
         canvas.line([(x, max(spread)), (x, min(spread))], color=mix(BLUE, 0.35), width=12, z=2)
         canvas.sheet.plot([x] * len(spread), spread, "_", color=BLUE, markersize=16, zorder=3)
         canvas.sheet.plot(x, height(reading["ratio"]), "o", color=BLUE, markersize=22, zorder=4)
-        canvas.text(x + 44, height(reading["ratio"]) - 4, f"{reading['ratio']:.1f} ×", size=44, weight="bold", color=BLUE)
+        told, y = f"{reading['ratio']:.1f} ×", height(reading["ratio"]) - 4
+        canvas.box(x + 34, y - 26, canvas.measure(told, 44, weight="bold")[0] + 20, 52, fill=PAPER, z=2)  # no line through it
+        canvas.text(x + 44, y, told, size=44, weight="bold", color=BLUE)
         canvas.text(x, base + 40, f"{reading['prefix']} tokens", size=30, weight="bold", align="center")
     canvas.text(left - 24, base + 40, "read so far", size=26, color=GREY, align="right")
 

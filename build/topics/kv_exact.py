@@ -107,9 +107,9 @@ def draw_past(canvas: Canvas, data: Data) -> None:
     canvas.reading("A cell: keys and values of one token in a layer. Blue: written by this step. Grey: the same to the last bit.")
     slot, room, top, tall, kept = (WIDTH - 2 * MARGIN) / (STEPS + 1), 325, 312, 410, min(first, 10)
     side = min(room / (kept + STEPS), 60)
-    old = f"the last {kept} of {first}" if kept < first else f"all {first}" if first > 1 else "all of it"
+    shown = f", {kept} shown" if kept < first else ""
     canvas.text(MARGIN, 238, "the sentence", size=28, weight="bold")
-    canvas.text(MARGIN, 280, f"{old}, written at once", size=24, color=GREY)
+    canvas.text(MARGIN, 280, f"{first} written{shown}", size=24, color=GREY)
     draw_cells(canvas, np.ones((data["shape"]["layers"], kept)), MARGIN, top, side, tall)
     for number, step in enumerate(steps, 1):
         x = MARGIN + number * slot
@@ -173,8 +173,11 @@ class Ruler:
         canvas.text(x, top - 22, f"bound {power(BOUND, short=True)}", size=26, weight="bold", align="center")
 
     def dot(self, canvas: Canvas, value: float, y: float, *, color: str = BLUE, marker: str = "o") -> None:
-        canvas.sheet.plot(self.at(value), y, marker=marker, color=color, markersize=15, zorder=4)
-        canvas.text(self.at(value) + 22, y, power(value), size=26, weight="bold", color=color)
+        """A mark with its value beside it, on the side away from the bound."""
+        x, below = self.at(value), value < BOUND
+        canvas.sheet.plot(x, y, marker=marker, color=color, markersize=15, zorder=4)
+        side = "right" if below else "left"
+        canvas.text(x - 22 if below else x + 22, y, power(value), size=26, weight="bold", color=color, align=side)
 
 
 # --- 21 · cached beside recomputed ---
@@ -283,7 +286,7 @@ def draw_beside(canvas: Canvas, data: Data) -> None:
     bottom = top_row + len(steps) * pitch
     scale.draw(canvas, bottom)
     scale.bound(canvas, head + 22, bottom)
-    canvas.text(scale.at(2e-5), head, "this run", size=26, weight="bold", color=BLUE, align="center")
+    canvas.text(scale.at(6e-6), head, "this run", size=26, weight="bold", color=BLUE, align="center")
     canvas.text(scale.at(3), head, "position off by one", size=26, weight="bold", color=ORANGE, align="center")
 
 

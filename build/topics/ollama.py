@@ -229,23 +229,26 @@ class Scale:
 
 
 def draw_parts(canvas: Canvas, data: Data, scale: Scale, top: float, biggest: Data) -> None:
-    """The parts as one bar; a part too short for its label has it above."""
-    start, height, free = 0.0, 72, float(MARGIN)
+    """The parts as one bar; parts too short for their labels have them above, side by side."""
+    start, height, gap = 0.0, 72, 24
+    above: list[tuple[str, float, float]] = []  # label, left, width
     for part in data["parts"]:
         x, w = scale.at(start), scale.at(part["ms"]) - scale.at(0)
         start += part["ms"]
         if w >= 2:
             canvas.box(x, top, max(w - 2, 1), height, fill=BLUE if part is biggest else mix(INK, 0.2), radius=min(4, w / 4))
         label = f"{part['name']}  {part['ms']:,.0f} ms"
-        room = canvas.measure(label, 26)[0]
-        if w > room + 30:
+        if w > canvas.measure(label, 26)[0] + 30:
             color = "white" if part is biggest else INK
             canvas.text(x + w / 2, top + height / 2, label, size=26, color=color, align="center", valign="center_baseline")
-            continue
-        room = canvas.measure(label, 22)[0]
-        left = min(max(x, free), WIDTH - MARGIN - room)
+        else:
+            left = max(x, above[-1][1] + above[-1][2] + gap) if above else x
+            above.append((label, left, canvas.measure(label, 22)[0]))
+    limit = float(WIDTH - MARGIN)
+    for label, left, room in reversed(above):
+        left = min(left, limit - room)
         canvas.text(left, top - 14, label, size=22, color=GREY, valign="baseline")
-        free = left + room + 24
+        limit = left - gap
 
 
 def draw_chunks(canvas: Canvas, data: Data, scale: Scale, axis: float) -> None:

@@ -189,7 +189,7 @@ def draw_both_ways(canvas: Canvas, data: Data) -> None:
     canvas.reading("Top: the request that each way really posted, temperature 0. Bottom: the text that each got back, cut alike.")
     width, gap = 870, 60
     lanes = ((MARGIN, "Direct", direct), (MARGIN + width + gap, f'litellm.completion("{data["asked"]}")', through))
-    top, panel = BODY_TOP + 62, 366
+    top, panel = BODY_TOP + 62, 368
     server_top = top + panel + 46
     for x, name, way in lanes:
         path = f"POST {way['path']}"
@@ -215,7 +215,7 @@ def draw_answers(canvas: Canvas, direct: str, through: str, top: float) -> None:
     size, rows, step = 28, [""], 0.0
     for size in range(28, LABEL - 1, -1):
         advance = canvas.measure("0" * 20, size, mono=True)[0] / 20
-        columns, step = int((WIDTH - MARGIN - left - 20) / advance), size * 1.3
+        columns, step = int((WIDTH - MARGIN - left - 20) / advance), size * 1.56
         rows = wrap(spelled(direct), columns, 99)
         if len(rows) * step <= block - 4:
             break

@@ -153,7 +153,9 @@ def draw_one_call(canvas: Canvas, data: Data) -> None:
     canvas.arrow(left + 115, 800, left + 115, 858, color=BLUE, width=3)
     canvas.text(left + 140, 828, "append it and call again", size=26, color=BLUE)
     tail = [tile["text"] for tile in data["prompt"][-3:]] + [winner["text"]]
-    canvas.tiles(tail, left, 872, width=WIDTH - MARGIN - left, rows=1, size=30, fills=[FAINT] * (len(tail) - 1) + [mix(BLUE, 0.18)])
+    canvas.tiles(
+        tail, left, 872, width=WIDTH - MARGIN - left, rows=1, size=30, fills=[FAINT] * (len(tail) - 1) + [mix(BLUE, 0.18)]
+    )
 
 
 # --- 3 · the running example ---
@@ -196,7 +198,9 @@ def spoil_running_example(data: Data, lab: Lab) -> Data:
 def draw_running_example(canvas: Canvas, data: Data) -> None:
     steps = data["steps"]
     canvas.headline(f"Each chosen token joins the prefix: {len(steps)} calls, {len(steps)} tokens longer")
-    canvas.reading("One row a call. Left: what goes in. Right: the candidates with their probabilities; the blue one is appended.")
+    canvas.reading(
+        "One row a call. Left: what goes in. Right: the candidates with their probabilities; the blue one is appended."
+    )
     top, pitch = 240, (BODY_BOTTOM - 240) / len(steps)
     ids = {tile["id"]: tile["text"] for tile in data["prompt"]} | {
         c["id"]: c["text"] for step in steps for c in step["candidates"]

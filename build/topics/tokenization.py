@@ -8,6 +8,7 @@ import copy
 import json
 import re
 import sys
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -18,7 +19,6 @@ from pipeline.canvas import BLUE, BODY_BOTTOM, FAINT, GREY, INK, LABEL, MARGIN, 
 from pipeline.lab import Lab
 from pipeline.slide import Data, Slide, Verdict
 
-MIDDLE = "center_baseline"  # letters with and without tails stand on one line
 NEIGHBOURS = 7  # ids shown side by side in the vocabulary
 MOST_BYTES, MOST_MERGES = 14, 9  # of a word whose merges are drawn whole
 DEAREST_FACTOR = 2  # English words run to four or five letters a token; a script with few merges pays one a letter or more
@@ -64,7 +64,13 @@ def capture_pieces(lab: Lab) -> Data:
     tiles = [{"text": text, "bytes": piece.hex()} for text, piece in zip(lab.pieces(lab.ids), pieces, strict=True)]
     found = words(lab.sentence, pieces)
     most = max(found, key=lambda word: (word["pieces"], len(word["text"])))
-    return {"sentence": lab.sentence, "sentence_bytes": len(lab.sentence.encode()), "tokens": tiles, "words": len(found), "most": most}
+    return {
+        "sentence": lab.sentence,
+        "sentence_bytes": len(lab.sentence.encode()),
+        "tokens": tiles,
+        "words": len(found),
+        "most": most,
+    }
 
 
 def judge_pieces(data: Data) -> Verdict:
@@ -85,14 +91,15 @@ def spoil_pieces(data: Data, lab: Lab) -> Data:
 
 
 def draw_pieces(canvas: Canvas, data: Data) -> None:
+    write = partial(canvas.text, valign="center_baseline")
     tiles, most = data["tokens"], data["most"]
     told = f"{quoted(most['text'])} falls into {most['pieces']} pieces" if most["pieces"] > 1 else "here each word is one piece"
     canvas.headline(f"{count(data['words'], 'word')} cut into {count(len(tiles), 'token')}: {told}")
     canvas.reading("Each tile is one token; ␣ is a space, and it belongs to the piece it stands in. Under each tile: its bytes.")
-    canvas.text(MARGIN, 222, f"the sentence, {count(data['sentence_bytes'], 'byte')}", size=26, color=GREY, valign=MIDDLE)
-    canvas.text(MARGIN, 270, literal(data["sentence"]), size=44, wrap=WIDTH - 2 * MARGIN, lines=1, smallest=32, valign=MIDDLE)
+    write(MARGIN, 222, f"the sentence, {count(data['sentence_bytes'], 'byte')}", size=26, color=GREY)
+    write(MARGIN, 270, literal(data["sentence"]), size=44, wrap=WIDTH - 2 * MARGIN, lines=1, smallest=32)
     added_up = f"its pieces, {data['sentence_bytes']:,} bytes together: none lost, none added"
-    canvas.text(MARGIN, 338, added_up, size=26, color=GREY, valign=MIDDLE)
+    write(MARGIN, 338, added_up, size=26, color=GREY)
     inside = range(most["first"], most["last"] + 1) if most["pieces"] > 1 else range(0)
     fills = [mix(BLUE, 0.2) if i in inside else FAINT for i in range(len(tiles))]
     texts = [tile["text"] for tile in tiles]
@@ -100,21 +107,23 @@ def draw_pieces(canvas: Canvas, data: Data) -> None:
     for index, (box, tile) in enumerate(zip(boxes, tiles, strict=True)):
         if box:
             color = BLUE if index in inside else GREY
-            canvas.text(box.center[0], box.bottom + 24, str(len(tile["bytes"]) // 2), size=24, color=color, align="center", valign=MIDDLE)
+            write(box.center[0], box.bottom + 24, str(len(tile["bytes"]) // 2), size=24, color=color, align="center")
     y = 780
     canvas.line([(MARGIN, y - 44), (WIDTH - MARGIN, y - 44)], color=PALE, width=1)
-    canvas.text(MARGIN, y, "one word", size=26, color=GREY, valign=MIDDLE)
-    shown = canvas.text(MARGIN, y + 103, literal(most["text"]), size=84, weight="bold", wrap=700, lines=1, smallest=34, valign=MIDDLE)
-    left = MARGIN + canvas.measure(shown.get_text(), shown.get_fontsize() / PIXEL, weight="bold")[0] + 40
+    write(MARGIN, y, "one word", size=26, color=GREY)
+    shown = write(MARGIN, y + 94, literal(most["text"]), size=84, weight="bold", wrap=700, lines=1, smallest=34)
+    left = MARGIN + canvas.measure(shown.get_text(), float(shown.get_fontsize()) / PIXEL, weight="bold")[0] + 40
     canvas.arrow(left, y + 107, left + 110, y + 107, color=INK, width=3)
     left += 150
-    canvas.text(left, y, count(most["pieces"], "piece"), size=26, color=BLUE, valign=MIDDLE)
+    write(left, y, count(most["pieces"], "piece"), size=26, color=BLUE)
     parts = texts[most["first"] : most["last"] + 1]
     blues = [mix(BLUE, 0.2)] * len(parts)
     size = 74
     while size > 30 and sum(canvas.tile_width(part, size) + 14 for part in parts) > WIDTH - MARGIN - left:
         size -= 1
-    canvas.tiles(parts, left, y + 107 - size * 0.9, width=WIDTH - MARGIN - left, rows=1, size=size, smallest=30, gap=14, fills=blues)
+    canvas.tiles(
+        parts, left, y + 107 - size * 0.9, width=WIDTH - MARGIN - left, rows=1, size=size, smallest=30, gap=14, fills=blues
+    )
 
 
 # --- 5 · the ids ---
@@ -159,10 +168,13 @@ def spoil_ids(data: Data, lab: Lab) -> Data:
 
 
 def draw_ids(canvas: Canvas, data: Data) -> None:
+    write = partial(canvas.text, valign="center_baseline")
     tokens, size, highest = data["tokens"], data["vocabulary"], data["highest"]
     share = f"{data['in_first_tenth']} of {len(tokens)} from its first tenth"
     canvas.headline(f"{count(len(tokens), 'token')}, {count(len(tokens), 'id')} in a vocabulary of {size:,}: {share}")
-    canvas.reading("Each line leads from a token to the place of its id among all ids. Common pieces were learned first and sit at the left.")
+    canvas.reading(
+        "Each line leads from a token to the place of its id among all ids. Common pieces were learned first and sit at the left."
+    )
     left, right, axis = MARGIN, WIDTH - MARGIN, 640
     last = next(i for i, token in enumerate(tokens) if token["id"] == highest)
     fills = [mix(BLUE, 0.2) if i == last else FAINT for i in range(len(tokens))]
@@ -176,7 +188,7 @@ def draw_ids(canvas: Canvas, data: Data) -> None:
         canvas.line([(x, axis - 18), (x, axis + 2)], color=BLUE, width=4 if chosen else 3, z=3)
         if box:
             color = BLUE if chosen else GREY
-            canvas.text(box.center[0], box.bottom + 26, f"{token['id']:,}", size=24, color=color, align="center", valign=MIDDLE)
+            write(box.center[0], box.bottom + 26, f"{token['id']:,}", size=24, color=color, align="center")
             points = [(box.center[0], box.bottom + 48), (box.center[0], box.bottom + 70), (x, axis - 40), (x, axis - 18)]
             canvas.line(points, color=BLUE if chosen else mix(BLUE, 0.4), width=3 if chosen else 2)
     step = round(size / 5, -len(str(size)) + 2)
@@ -184,16 +196,16 @@ def draw_ids(canvas: Canvas, data: Data) -> None:
         x = left + (right - left) * tick / size
         canvas.line([(x, axis), (x, axis + 14)], color=INK, width=2)
         align = "left" if tick == 0 else "right" if tick == size - 1 else "center"
-        canvas.text(x, axis + 38, f"{tick:,}", size=24, color=GREY, align=align, valign=MIDDLE)
+        write(x, axis + 38, f"{tick:,}", size=24, color=GREY, align=align)
     y = 800
     told = f"next door to {quoted(pieces[last])}: unrelated pieces, for an id is a name and not an amount"
-    canvas.text(left, y - 24, told, size=26, color=GREY, valign=MIDDLE)
+    write(left, y - 24, told, size=26, color=GREY)
     room = (right - left + 14) / len(data["neighbours"])
     for column, token in enumerate(data["neighbours"]):
         chosen, x = token["id"] == highest, left + column * room
         box = canvas.tile(token["text"], x, y + 12, size=38, width=room - 14, fill=mix(BLUE, 0.2) if chosen else FAINT)
         color, weight = (BLUE, "bold") if chosen else (GREY, "regular")
-        canvas.text(box.center[0], box.bottom + 30, f"{token['id']:,}", size=26, color=color, weight=weight, align="center", valign=MIDDLE)
+        write(box.center[0], box.bottom + 30, f"{token['id']:,}", size=26, color=color, weight=weight, align="center")
 
 
 # --- 6 · the merges of one word ---
@@ -297,26 +309,33 @@ def window(data: Data) -> tuple[int, int]:
 
 
 def draw_merges(canvas: Canvas, data: Data) -> None:
+    write = partial(canvas.text, valign="center_baseline")
     stages, ids = data["stages"], data["ids"]
     merges = len(stages) - 1
     start, end = window(data)
     part = "" if end - start == data["bytes"] else f" Drawn: bytes {start + 1} to {end}."
-    how = f"{count(merges, 'merge')}, the lowest rank always first, make" if merges else "no merge applies, which leaves"
+    how = (
+        f"{count(merges, 'merge')}, the lowest rank always first, {'makes' if merges == 1 else 'make'}"
+        if merges
+        else "no merge applies, which leaves"
+    )
     canvas.headline(f"{quoted(data['word'])} has {count(data['bytes'], 'byte')}: {how} {count(len(ids), 'token')}")
-    canvas.reading(f"Top to bottom, one merge a row: the two neighbours that rank lowest among {data['listed']:,} merges become one.{part}")
+    canvas.reading(
+        f"Top to bottom, one merge a row: the two neighbours that rank lowest among {data['listed']:,} merges become one.{part}"
+    )
     inside = [(i, stage) for i, stage in enumerate(stages) if i == 0 or start <= spans(stage["pieces"])[stage["at"]][0] < end]
     rows = inside if len(inside) <= MOST_MERGES + 1 else [*inside[:5], None, *inside[-4:]]
     pitch = min(150, (BODY_BOTTOM - 232) / (len(rows) + 1))
-    size = min(48, pitch * 0.74 / 1.8)
+    size = int(min(48, pitch * 0.74 / 1.8))
     left, right = 240, 1590
     column = min(220, (right - left) / (end - start))
     for row, shown in enumerate(rows):
         y = 232 + row * pitch
         if shown is None:
-            canvas.text(left, y + pitch * 0.37, f"⋯ {len(inside) - len(rows) + 1} more merges ⋯", size=24, color=GREY)
+            write(left, y + size * 0.9 - 4, f"⋯ {len(inside) - len(rows) + 1} more merges ⋯", size=24, color=GREY)
             continue
         step, stage = shown
-        canvas.text(MARGIN, y + pitch * 0.37, f"merge {step}" if step else "bytes", size=26, color=GREY, valign=MIDDLE)
+        write(MARGIN, y + size * 0.9 - 4, f"merge {step}" if step else "bytes", size=26, color=GREY)
         for at, (piece, (a, b)) in enumerate(zip(stage["pieces"], spans(stage["pieces"]), strict=True)):
             if start <= a < end:
                 new = step > 0 and at == stage["at"]
@@ -328,23 +347,22 @@ def draw_merges(canvas: Canvas, data: Data) -> None:
                     text = bytes.fromhex(piece).decode(errors="backslashreplace")
                     canvas.tile(text, x, y, size=size, width=width, fill=fill, edge=edge)
         if step:
-            canvas.text(left + (end - start) * column + 30, y + pitch * 0.37, f"rank {stage['rank']:,}", size=28, color=BLUE,
-                        valign=MIDDLE)  # fmt: skip
+            write(left + (end - start) * column + 30, y + size * 0.9 - 4, f"rank {stage['rank']:,}", size=28, color=BLUE)
     y = 232 + len(rows) * pitch
-    canvas.text(MARGIN, y + pitch * 0.3, "ids", size=26, color=GREY, valign=MIDDLE)
+    write(MARGIN, y + pitch * 0.3, "ids", size=26, color=GREY)
     for (a, b), token_id in zip(spans(stages[-1]["pieces"]), ids, strict=True):
         if start <= a < end:
             center = left + ((a + b) / 2 - start) * column - 4
             size = 28 if (b - a) * column > 110 else 22
-            canvas.text(center, y + pitch * 0.3, f"{token_id:,}", size=size, weight="bold", align="center", valign=MIDDLE)
-    canvas.text(left + (end - start) * column + 30, y + pitch * 0.3, "as the tokenizer says", size=24, color=GREY, valign=MIDDLE)
+            write(center, y + pitch * 0.3, f"{token_id:,}", size=size, weight="bold", align="center")
+    write(left + (end - start) * column + 30, y + pitch * 0.3, "as the tokenizer says", size=24, color=GREY)
 
 
 # --- 7 · what text costs ---
 
 
 def capture_cost(lab: Lab) -> Data:
-    rows = []
+    rows: list[Data] = []
     for name, text in SAMPLES.items():
         ids = lab.encode(text)
         rows.append({"name": name, "text": text, "pieces": lab.pieces(ids), "tokens": len(ids), "characters": len(text),
@@ -359,7 +377,9 @@ def judge_cost(data: Data) -> Verdict:
     kept = sum(row["decoded"] == row["text"] for row in rows)
     costs = {row["name"]: len(row["pieces"]) / len(row["text"]) for row in rows}
     factor = costs[data["dearest"]] / costs[BASELINE]
-    told = abs(factor - data["factor"]) < 1e-6 and all(abs(costs[row["name"]] - row["tokens_per_character"]) < 1e-6 for row in rows)
+    told = abs(factor - data["factor"]) < 1e-6 and all(
+        abs(costs[row["name"]] - row["tokens_per_character"]) < 1e-6 for row in rows
+    )
     return Verdict(
         kept == len(rows) == len(SAMPLES) and told and factor >= DEAREST_FACTOR and abs(costs[BASELINE] - data["english"]) < 1e-6,
         f"{kept} of {len(rows)} round-trip; dearest {factor:.1f} × {BASELINE}",
@@ -376,9 +396,12 @@ def spoil_cost(data: Data, lab: Lab) -> Data:
 
 
 def draw_cost(canvas: Canvas, data: Data) -> None:
+    write = partial(canvas.text, valign="center_baseline")
     rows, dearest = data["samples"], data["dearest"]
     canvas.headline(f"The same length of text can cost {data['factor']:.1f} times as much: {dearest} against {BASELINE}")
-    canvas.reading(f"Bar and first number: tokens for each character. Second number: as a multiple of the {BASELINE} sample (dashed).")
+    canvas.reading(
+        f"Bar and first number: tokens for each character. Second number: as a multiple of the {BASELINE} sample (dashed)."
+    )
     top, pitch, start, room = 232, (BODY_BOTTOM - 232) / len(rows), 1190, 420
     longest = max(row["tokens_per_character"] for row in rows)
     baseline = start + room * data["english"] / longest
@@ -386,14 +409,14 @@ def draw_cost(canvas: Canvas, data: Data) -> None:
         y = top + index * pitch
         chosen = row["name"] == dearest
         color, weight = (ORANGE, "bold") if chosen else (INK, "regular")
-        canvas.text(MARGIN, y + 28, row["name"], size=30, weight=weight, color=color, valign=MIDDLE)
-        canvas.text(MARGIN, y + 72, f"{row['characters']} characters, {row['tokens']} tokens", size=22, color=GREY, valign=MIDDLE)
+        write(MARGIN, y + 28, row["name"], size=30, weight=weight, color=color)
+        write(MARGIN, y + 72, f"{row['characters']} characters, {row['tokens']} tokens", size=22, color=GREY)
         canvas.tiles(row["pieces"], 390, y + 25, width=760, rows=1, size=24, gap=6)
         length = room * row["tokens_per_character"] / longest
         canvas.box(start, y + 20, length, 54, fill=ORANGE if chosen else BLUE if row["name"] == BASELINE else PALE, radius=4)
         ratio = "" if row["name"] == BASELINE else f"    {row['tokens_per_character'] / data['english']:.1f} ×"
         x = max(start + length, baseline) + 18
-        canvas.text(x, y + 47, f"{row['tokens_per_character']:.2f}{ratio}", size=28, weight=weight, color=color, valign=MIDDLE)
+        write(x, y + 47, f"{row['tokens_per_character']:.2f}{ratio}", size=28, weight=weight, color=color)
     canvas.line([(baseline, top), (baseline, BODY_BOTTOM - 20)], color=BLUE, width=2, dashed=True, z=4)
 
 

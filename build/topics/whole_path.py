@@ -136,7 +136,7 @@ def draw_five_ways(canvas: Canvas, data: Data) -> None:
     for number, (way, place, pieces, text) in enumerate(rows):
         y = top + number * step + (20 if pieces is None else 0)
         canvas.text(MARGIN, y + 28, way, size=30, weight="bold", valign="baseline", wrap=left - MARGIN - 20, lines=1, smallest=22)
-        canvas.text(MARGIN, y + 60, place, size=22, color=GREY, valign="baseline", wrap=left - MARGIN - 20, lines=1, smallest=22)
+        canvas.text(MARGIN, y + 67, place, size=22, color=GREY, valign="baseline", wrap=left - MARGIN - 20, lines=1, smallest=22)
         if pieces is not None:
             canvas.tiles(pieces, left, y, width=right - left, rows=1, size=TILE, fills=[mix(BLUE, 0.18)] * len(pieces))
         else:

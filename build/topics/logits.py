@@ -1,0 +1,263 @@
+"""Slides 12-14: the highest raw scores, the distribution they become, and what each layer would have said.
+
+They prove that NumPy ranks the scores as torch does, that a softmax in float64 agrees and is blind to a constant, and that
+the last row of the logit lens is the model's own answer. They need the model.
+"""
+
+import sys
+from pathlib import Path
+
+if __name__ == "__main__":
+    sys.path[0] = str(Path(__file__).resolve().parents[1])
+
+import numpy as np
+
+from pipeline.anatomy import anatomy, hidden_states
+from pipeline.canvas import BLUE, BODY_BOTTOM, BODY_TOP, FAINT, GREY, INK, MARGIN, PALE, WIDTH, Canvas, mix
+from pipeline.chances import by_rank, seven_digits, smallest_prefix, softmax
+from pipeline.lab import Lab
+from pipeline.slide import Data, Slide, Verdict
+
+TOP = 15
+SAMPLE = 300  # ids whose scores slide 12 keeps: the highest, and others spread over the vocabulary
+SHARES = (0.5, 0.9, 0.99)
+CONSTANT = 100.0
+RELATIVE_BOUND = 1e-9  # two float64 softmaxes over 50,000 terms: rounding leaves about 1e-13
+LENS_BOUND = 1e-3  # float32 scores near 20, the same modules called once more: nothing or a few 1e-6
+RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+ROWS = 32  # layers shown: more are thinned out evenly
+
+
+# --- 12 · the highest scores ---
+
+
+def capture_top_scores(lab: Lab) -> Data:
+    logits = lab.next_logits(lab.ids)  # [vocabulary]
+    ranked = lab.torch.sort(lab.torch.from_numpy(logits), descending=True, stable=True).indices[:TOP].tolist()
+    spread = np.linspace(0, len(logits) - 1, SAMPLE // 2).astype(int)
+    sample = np.union1d(np.argpartition(-logits, SAMPLE // 2)[: SAMPLE // 2], spread)
+    return {
+        "vocabulary": len(logits),
+        "torch_order": ranked,
+        "pieces": lab.pieces(ranked),
+        "sample_ids": sample,
+        "sample_logits": logits[sample],
+        "highest_outside_sample": float(np.delete(logits, sample).max()),
+        "median": float(np.median(logits)),
+    }
+
+
+def judge_top_scores(data: Data) -> Verdict:
+    ids, logits = np.array(data["sample_ids"]), np.array(data["sample_logits"])
+    order = ids[np.argsort(-logits, kind="stable")][:TOP].tolist()
+    alike = sum(a == b for a, b in zip(order, data["torch_order"], strict=True))
+    complete = np.sort(logits)[-TOP] >= data["highest_outside_sample"]
+    return Verdict(alike == TOP and bool(complete), f"NumPy and torch agree on {alike} of {TOP} places", f"{TOP} of {TOP}")
+
+
+def spoil_top_scores(data: Data, lab: Lab) -> Data:
+    """The two highest scores swapped."""
+    logits = list(data["sample_logits"])
+    first, second = (data["sample_ids"].index(token_id) for token_id in data["torch_order"][:2])
+    logits[first], logits[second] = logits[second], logits[first]
+    return {**data, "sample_logits": logits}
+
+
+def draw_top_scores(canvas: Canvas, data: Data) -> None:
+    score = dict(zip(data["sample_ids"], data["sample_logits"], strict=True))
+    scores = [score[token_id] for token_id in data["torch_order"]]
+    canvas.headline(f"Raw scores, no unit, no sum: the highest is {scores[0]:.1f}, the middle of all is {data['median']:.1f}")
+    canvas.reading(f"The {TOP} highest of {data['vocabulary']:,} logits. A bar starts at the median score of the vocabulary.")
+    pitch, left, longest = (BODY_BOTTOM - BODY_TOP) / TOP, 400, 1250
+    for row, (piece, value) in enumerate(zip(data["pieces"], scores, strict=True)):
+        y, color = BODY_TOP + row * pitch, BLUE if row == 0 else PALE
+        canvas.text(MARGIN, y + 22, f"{row + 1}", size=24, color=GREY)
+        canvas.tile(piece, MARGIN + 50, y, size=24, width=260, fill=mix(BLUE, 0.18) if row == 0 else FAINT)
+        length = longest * (value - data["median"]) / max(scores[0] - data["median"], 1e-9)
+        canvas.box(left, y + 4, max(length, 2), 36, fill=color, radius=2)
+        canvas.text(left + length + 16, y + 22, f"{value:.2f}", size=26, color=BLUE if row == 0 else GREY)
+
+
+# --- 13 · probability by rank ---
+
+
+def capture_by_rank(lab: Lab) -> Data:
+    logits = seven_digits(lab.next_logits(lab.ids))  # [vocabulary], as the capture keeps them
+    probabilities = np.sort(lab.softmax(logits))[::-1]
+    shifted = np.sort(lab.softmax(logits + CONSTANT))[::-1]
+    ranks = np.unique(np.geomspace(1, len(logits), 120).round().astype(int))
+    return {
+        "logits": logits,
+        "ranks": ranks,
+        "probabilities": probabilities[ranks - 1],
+        "cumulative": probabilities.cumsum()[ranks - 1],
+        "shifted": shifted[ranks - 1],
+        "constant": CONSTANT,
+        "holding": [{"share": share, "tokens": smallest_prefix(probabilities, share)} for share in SHARES],
+    }
+
+
+def judge_by_rank(data: Data) -> Verdict:
+    expected = np.sort(softmax(np.array(data["logits"])))[::-1]
+    at = np.array(data["ranks"]) - 1
+    wanted = expected[at]
+    # nine digits are kept of each probability, which leaves five in the tenth
+    allowed = wanted * (RELATIVE_BOUND + 5e-9)
+    apart = np.abs(np.array(data["probabilities"]) - wanted)
+    moved = np.abs(np.array(data["shifted"]) - wanted)
+    counts = [smallest_prefix(expected, row["share"]) for row in data["holding"]] == [row["tokens"] for row in data["holding"]]
+    holds = bool((apart <= allowed).all()) and bool((moved <= allowed * 10).all()) and counts
+    return Verdict(
+        holds, f"NumPy apart by {(apart / wanted).max():.0e}, {data['constant']:g} added: {(moved / wanted).max():.0e}",
+        "≤ 6e-09, ≤ 6e-08 of each probability",
+    )  # fmt: skip
+
+
+def spoil_by_rank(data: Data, lab: Lab) -> Data:
+    """The softmax of the same scores taken over the positions instead of over the vocabulary."""
+    logits = lab.logits(lab.ids)  # [n, vocabulary]
+    wrong = np.sort(lab.softmax(logits.T)[:, -1])[::-1]
+    return {**data, "probabilities": wrong[np.array(data["ranks"]) - 1]}
+
+
+def draw_by_rank(canvas: Canvas, data: Data) -> None:
+    half, most = data["holding"][0], data["holding"][-1]
+    size = len(data["logits"])
+    tokens = f"{half['tokens']:,} token{'s' * (half['tokens'] > 1)}"
+    canvas.headline(f"Half the probability sits on {tokens}, {most['share']:.0%} on {most['tokens']:,} of {size:,}")
+    canvas.reading("All tokens from the most to the least probable. Both axes of ranks are logarithmic.")
+    left, width = 250, WIDTH - MARGIN - 250
+    upper = canvas.chart(left, 250, width, 290, ylabel="probability")
+    upper.loglog(data["ranks"], data["probabilities"], color=BLUE, linewidth=4)
+    upper.set_xlim(1, size)
+    upper.tick_params(labelbottom=False)
+    upper.minorticks_off()
+    least = max(min(data["probabilities"]), 1e-30)
+    powers = range(0, int(np.floor(np.log10(least))), -3)
+    upper.set_ylim(least, 1)
+    upper.set_yticks([10.0**power for power in powers])
+    upper.set_yticklabels(["1" if power == 0 else f"10{str(power).translate(RAISED)}" for power in powers])
+    lower = canvas.chart(left, 600, width, 270, xlabel="rank of the token", ylabel="sum so far")
+    lower.semilogx(data["ranks"], data["cumulative"], color=BLUE, linewidth=4)
+    lower.set(xlim=(1, size), ylim=(0, 1.04), yticks=[0, 0.5, 1])
+    lower.set_yticklabels(["0", "50%", "100%"])
+    decades = [10**power for power in range(int(np.log10(size)) + 1)]
+    for axes in (upper, lower):
+        axes.set_xticks(decades)
+    lower.set_xticklabels([f"{rank:,}" for rank in decades])
+    lower.minorticks_off()
+    for row in data["holding"]:
+        place = np.log(row["tokens"]) / np.log(size)
+        lower.plot([row["tokens"]], [row["share"]], "o", color=INK, markersize=9, clip_on=False, zorder=3)
+        x, y = left + width * place, 600 + 270 * (1 - row["share"] / 1.04)
+        right = place < 0.75
+        text = f"{row['tokens']:,} hold {row['share']:.0%}"
+        canvas.text(x + (22 if right else -22), y + 26, text, size=24, weight="bold", align="left" if right else "right")
+
+
+# --- 14 · the logit lens ---
+
+
+def capture_lens(lab: Lab) -> Data:
+    return lens(lab, with_norm=True)
+
+
+def lens(lab: Lab, with_norm: bool) -> Data:
+    """Each layer's hidden state at the last position through the final norm (or not) and the output matrix."""
+    parts = anatomy(lab)
+    states = lab.torch.from_numpy(hidden_states(lab, lab.ids)[:, -1])  # [layers + 1, width]
+    with lab.torch.inference_mode():
+        scores = (parts.head(parts.norm(states) if with_norm else states) * parts.scale).numpy()  # [layers + 1, vocabulary]
+    model = lab.next_logits(lab.ids)
+    sample = np.union1d(by_rank(model)[:20], np.linspace(0, len(model) - 1, 200).astype(int))
+    best = scores.argmax(axis=-1).tolist()
+    shares = [float(lab.softmax(row)[token_id]) for row, token_id in zip(scores, best, strict=True)]
+    rows = [
+        {"layer": layer, "id": token_id, "text": text, "probability": share}
+        for layer, (token_id, text, share) in enumerate(zip(best, lab.pieces(best), shares, strict=True))
+    ]
+    return {
+        "rows": rows,
+        "answer": int(model.argmax()),
+        "last_row_logits": scores[-1][sample],
+        "model_logits": model[sample],
+        "gap": float(np.diff(np.sort(model)[-2:])[0]),
+    }
+
+
+def judge_lens(data: Data) -> Verdict:
+    apart = float(np.abs(np.array(data["last_row_logits"]) - np.array(data["model_logits"])).max())
+    same = data["rows"][-1]["id"] == data["answer"] or data["gap"] < LENS_BOUND  # a tie has no one answer
+    return Verdict(
+        apart < LENS_BOUND and same, f"last row against the model: max |Δ| {apart:.1e}", f"< {LENS_BOUND:.0e}, same token"
+    )
+
+
+def spoil_lens(data: Data, lab: Lab) -> Data:
+    """The final norm skipped."""
+    return lens(lab, with_norm=False)
+
+
+def draw_lens(canvas: Canvas, data: Data) -> None:
+    rows, answer = data["rows"], data["rows"][-1]["id"]
+    since = len(rows) - next((i for i, row in enumerate(reversed(rows)) if row["id"] != answer), len(rows))
+    if since == len(rows) - 1:
+        finding = f"only the last of {since} layers says what the model answers"
+    else:
+        finding = f"its answer stands from layer {since} of {len(rows) - 1} on" if since else "its answer stands from the start"
+    canvas.headline(f"Read layer by layer, {finding}")
+    canvas.reading(
+        "Each row: one layer's state read as if it were the last; its top token and probability. Blue is the final answer."
+    )
+    keep = np.unique(np.linspace(0, len(rows) - 1, min(ROWS, len(rows))).round().astype(int)).tolist()
+    per_column = (len(keep) + 1) // 2
+    pitch = min(58.0, (BODY_BOTTOM - BODY_TOP - 6) / per_column)
+    for place, index in enumerate(keep):
+        row = rows[index]
+        x, y = MARGIN + (place // per_column) * 920, BODY_TOP + (place % per_column) * pitch
+        final = row["id"] == answer
+        name = "token table" if index == 0 else f"layer {index}"
+        canvas.text(x, y + 20, name, size=22, color=INK if final else GREY)
+        canvas.tile(row["text"], x + 150, y, size=22, width=260, fill=mix(BLUE, 0.18) if final else FAINT)
+        canvas.box(x + 424, y + 6, max(330 * row["probability"], 2), 28, fill=BLUE if final else PALE, radius=2)
+        share = f"{row['probability']:.0%}" if row["probability"] >= 0.01 else "< 1%"
+        canvas.text(x + 436 + 330 * row["probability"], y + 20, share, size=22, color=BLUE if final else GREY)
+
+
+SLIDES = [
+    Slide(
+        number=12,
+        name="top_scores",
+        section="The logit distribution",
+        claim="NumPy and torch put the highest raw scores in the same order.",
+        capture=capture_top_scores,
+        oracle=judge_top_scores,
+        sabotage=spoil_top_scores,
+        draw=draw_top_scores,
+    ),
+    Slide(
+        number=13,
+        name="by_rank",
+        section="The logit distribution",
+        claim="A float64 NumPy softmax agrees with torch's, and adding a constant to every logit changes nothing.",
+        capture=capture_by_rank,
+        oracle=judge_by_rank,
+        sabotage=spoil_by_rank,
+        draw=draw_by_rank,
+    ),
+    Slide(
+        number=14,
+        name="lens",
+        section="The logit distribution",
+        claim="Read through the final norm and the output matrix, the last layer gives the model's own answer.",
+        capture=capture_lens,
+        oracle=judge_lens,
+        sabotage=spoil_lens,
+        draw=draw_lens,
+    ),
+]
+
+if __name__ == "__main__":
+    from regen_all import main
+
+    sys.exit(main(["--only", Path(__file__).stem, *sys.argv[1:]]))
