@@ -1,6 +1,7 @@
 """The canvas: text is literal whatever it holds, tiles never leave their rows, the bytes never change."""
 
 import warnings
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -71,7 +72,7 @@ def test_the_strip_of_a_very_long_source_and_verdict_stays_on_the_sheet_without_
     canvas = Canvas()
     canvas.strip("m" * 400, "v" * 400, False)
     boxes = sorted((box for _, box, _ in texts(canvas)), key=lambda box: box.x0)
-    assert all(a.x1 <= b.x0 for a, b in zip(boxes, boxes[1:], strict=False))
+    assert all(a.x1 <= b.x0 for a, b in pairwise(boxes))
     assert boxes[-1].x1 <= WIDTH - MARGIN + 2
 
 

@@ -62,7 +62,9 @@ def test_redraw_needs_no_torch_and_gives_the_committed_bytes(tmp_path):
 
 def test_a_run_with_nothing_to_do_imports_no_heavy_package_and_changes_nothing(tmp_path):
     folder = copy_project(tmp_path / "clone")
-    before = {path: path.stat().st_mtime_ns for root in ("figures", "deck") for path in (folder / root).rglob("*") if path.is_file()}
+    before = {
+        path: path.stat().st_mtime_ns for root in ("figures", "deck") for path in (folder / root).rglob("*") if path.is_file()
+    }
     done = without([], build=folder / "build")
     assert done.returncode == 0, done.stderr
     assert "everything is up to date" in done.stdout
@@ -136,9 +138,13 @@ def test_a_failing_oracle_publishes_nothing_and_is_tried_again(tmp_path):
     good = topic.read_text("utf-8")
     before = (folder / "deck/index.html").read_bytes()
     name = slides()[[s.topic for s in slides()].index("why_vllm")].oracle.__name__
-    topic.write_text(re.sub(rf"(def {name}\([^)]*\)[^\n]*:\n)", r"\1    return Verdict(False, 'nothing', 'never')\n", good), "utf-8")
+    topic.write_text(
+        re.sub(rf"(def {name}\([^)]*\)[^\n]*:\n)", r"\1    return Verdict(False, 'nothing', 'never')\n", good), "utf-8"
+    )
     for _ in range(2):  # a failure is never kept as done
-        done = subprocess.run([sys.executable, str(folder / "build/regen_all.py"), "--only", "why_vllm"], capture_output=True, text=True)
+        done = subprocess.run(
+            [sys.executable, str(folder / "build/regen_all.py"), "--only", "why_vllm"], capture_output=True, text=True
+        )
         assert done.returncode == 1, done.stdout + done.stderr
         assert "oracle failed" in done.stderr
         assert (folder / "deck/index.html").read_bytes() == before
@@ -174,7 +180,9 @@ def test_debug_shows_the_traceback_that_is_hidden_otherwise():
 
 @pytest.mark.parametrize("topic", TOPICS)
 def test_a_topic_script_runs_alone_from_anywhere(topic, tmp_path):
-    done = subprocess.run([sys.executable, str(BUILD / "topics" / f"{topic}.py"), "--list"], capture_output=True, text=True, cwd=tmp_path)
+    done = subprocess.run(
+        [sys.executable, str(BUILD / "topics" / f"{topic}.py"), "--list"], capture_output=True, text=True, cwd=tmp_path
+    )
     assert done.returncode == 0, done.stderr
     assert {line.split()[1].split("/")[0] for line in done.stdout.splitlines()} == {topic}
 

@@ -45,7 +45,12 @@ def test_what_a_function_reaches_counts(hashes, old, new):
 
 @pytest.mark.parametrize(
     ("old", "new"),
-    [("OTHER = 4", "OTHER = 5"), ("class Unused", "class Renamed"), ("LIMIT = 3\n", "# why\n\nLIMIT = 3\n"), ("return OTHER", "return 1")],
+    [
+        ("OTHER = 4", "OTHER = 5"),
+        ("class Unused", "class Renamed"),
+        ("LIMIT = 3\n", "# why\n\nLIMIT = 3\n"),
+        ("return OTHER", "return 1"),
+    ],
 )
 def test_what_a_function_does_not_reach_does_not_count(hashes, old, new):
     assert hashes(MODULE) == hashes(MODULE.replace(old, new))

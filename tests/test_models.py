@@ -13,6 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+
 from pipeline import embedded, loading, models
 from pipeline.errors import BadInput, DeckError, MissingPart
 from pipeline.models import choose
@@ -526,9 +527,10 @@ def test_a_folder_that_cannot_be_photographed_is_refused_in_one_line(a_copy, fau
 
 
 def test_a_model_that_reads_ahead_is_refused(tmp_path):
-    from small_models import save_tokenizer
     from transformers import BertConfig, BertLMHeadModel
     from transformers.utils import logging
+
+    from small_models import save_tokenizer
 
     logging.set_verbosity_error()
     logging.disable_progress_bar()
@@ -802,26 +804,28 @@ def test_the_embedded_folder_alone_is_ready_to_be_served(smollm2):
     assert models.embedded_folder(lambda line: None) == smollm2.path
 
 
-def cached_gap(loaded) -> float:
-    """The largest difference between cached and recomputed logits over four steps."""
+def test_cached_and_recomputed_logits_agree(smollm2):
     import torch
 
-    ids = loaded.tokenizer("The beekeeper put on her gloves and opened the")["input_ids"]
+    ids = smollm2.tokenizer("The beekeeper put on her gloves and opened the")["input_ids"]
     with torch.inference_mode():
-        out = loaded.model(torch.tensor([ids[:-4]]), use_cache=True)
-        cache, gap = out.past_key_values, 0.0
+        cache = smollm2.model(torch.tensor([ids[:-4]]), use_cache=True).past_key_values
         for end in range(len(ids) - 3, len(ids) + 1):
-            cached = loaded.model(torch.tensor([ids[end - 1 : end]]), cache=cache).logits[0, -1]
-            whole = loaded.model(torch.tensor([ids[:end]]), use_cache=False).logits[0, -1]
-            gap = max(gap, float((cached.float() - whole.float()).abs().max()))
-    return gap
+            cached = smollm2.model(torch.tensor([ids[end - 1 : end]]), cache=cache).logits[0, -1]
+            whole = smollm2.model(torch.tensor([ids[:end]]), use_cache=False).logits[0, -1]
+            assert float((cached - whole).abs().max()) < 1e-3  # rounding of float32 over thirty layers; 5e-05 measured
 
 
-def test_cached_and_recomputed_logits_part_in_bfloat16(smollm2):
-    assert cached_gap(smollm2) < 1e-3  # rounding of float32 over thirty layers; 5e-05 measured
-    spoiled = choose("smollm2").load(lambda line: None, dtype="bfloat16")
+def test_bfloat16_on_purpose_is_told_and_gives_other_logits(gpt2_shaped):
+    # Cached against recomputed would not show it: with eager attention both round to the same bits.
+    import torch
+
+    choice, ids = choose(str(gpt2_shaped)), torch.tensor([[464, 3290]])
+    spoiled = choice.load(dtype="bfloat16")
     assert spoiled.provenance["dtype"] == "bfloat16"
-    assert cached_gap(spoiled) > 1e-2  # eight bits of mantissa
+    with torch.inference_mode():
+        gap = (spoiled.model(ids).logits.float() - choice.load().model(ids).logits).abs().max()
+    assert float(gap) > 1e-2  # eight bits of mantissa on logits of about ten
 
 
 # --- the guard ---

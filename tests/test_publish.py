@@ -105,7 +105,10 @@ def deck_bytes(folder: Path) -> dict[str, bytes]:
         path.relative_to(folder).as_posix(): path.read_bytes()
         for root in ("figures", "deck")
         for path in sorted((folder / root).rglob("*"))
-        if path.is_file() and ".staging" not in path.parts and not path.name.startswith(".lock") and path.name != ".taken_here.json"
+        if path.is_file()
+        and ".staging" not in path.parts
+        and not path.name.startswith(".lock")
+        and path.name != ".taken_here.json"
     }
 
 
@@ -114,7 +117,9 @@ def test_a_build_killed_at_ten_random_moments_leaves_the_last_good_deck_whole(tm
     folder = copy_project(tmp_path / "clone")
     before = deck_bytes(folder)
     canvas = folder / "build/pipeline/canvas.py"
-    canvas.write_text(canvas.read_text("utf-8").replace('PAPER, CONCEPT_PAPER = "#fbfaf7"', 'PAPER, CONCEPT_PAPER = "#fbfaf6"'), "utf-8")
+    canvas.write_text(
+        canvas.read_text("utf-8").replace('PAPER, CONCEPT_PAPER = "#fbfaf7"', 'PAPER, CONCEPT_PAPER = "#fbfaf6"'), "utf-8"
+    )
     command = [sys.executable, str(folder / "build/regen_all.py"), "--redraw", "--only", "opening", "--only", "why_vllm"]
     start = time.monotonic()
     rehearsal = copy_project(tmp_path / "rehearsal")
@@ -128,7 +133,9 @@ def test_a_build_killed_at_ten_random_moments_leaves_the_last_good_deck_whole(tm
         process.wait()
         after = deck_bytes(folder)
         assert after.keys() == before.keys()
-        if (folder / "figures/.staging/renames.json").exists() or after["figures/manifest.json"] != before["figures/manifest.json"]:
+        if (folder / "figures/.staging/renames.json").exists() or after["figures/manifest.json"] != before[
+            "figures/manifest.json"
+        ]:
             break  # it had come to publishing: from here on the next run completes it
         assert after == before
     run(folder, "--redraw", "--only", "opening", "--only", "why_vllm")
@@ -161,7 +168,10 @@ def tiny_disk(tmp_path):
     """A file system of two megabytes; skipped where mounting is not allowed."""
     place = tmp_path / "disk"
     place.mkdir()
-    if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", place], capture_output=True).returncode:
+    if (
+        os.geteuid() != 0
+        or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", place], capture_output=True).returncode
+    ):
         pytest.skip("mounting a small file system needs root")
     yield place
     subprocess.run(["umount", "-l", place], check=True)
@@ -180,7 +190,9 @@ def test_a_disk_that_fills_up_is_one_line(tiny_disk):
 def test_a_read_only_folder_is_one_line(tiny_disk):
     subprocess.run(["mount", "-o", "remount,ro", tiny_disk], check=True)
     done = subprocess.run(
-        [sys.executable, str(BUILD / "regen_all.py"), "--only", "why_vllm", "--out", str(tiny_disk)], capture_output=True, text=True
+        [sys.executable, str(BUILD / "regen_all.py"), "--only", "why_vllm", "--out", str(tiny_disk)],
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 3
     assert len(done.stderr.strip().splitlines()) == 1 and "cannot write" in done.stderr

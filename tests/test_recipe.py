@@ -24,7 +24,10 @@ def test_the_recipe_of_the_readme_adds_a_slide(tmp_path: Path):
     assert set(files) == {"build/topics/lengths.py", "deck/words/lengths.md"}
     for name, text in files.items():
         (folder / name).write_text(text, "utf-8")
-    edit(folder / "build/topics/__init__.py", lambda source: source.replace('    "whole_path",\n', '    "whole_path",\n    "lengths",\n'))
+    edit(
+        folder / "build/topics/__init__.py",
+        lambda source: source.replace('    "whole_path",\n', '    "whole_path",\n    "lengths",\n'),
+    )
     said = run(folder, "--only", "lengths")
     assert "40 slides, 40 oracles hold (33 photographs, 7 concept cards)" in said
     assert (folder / "figures/lengths/lengths.png").is_file()

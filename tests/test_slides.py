@@ -112,7 +112,9 @@ def drawn(slide: Slide, data: dict[str, Any]) -> Canvas:
     verdict = assert_holds(slide, data)
     canvas = Canvas(slide.kind)
     slide.draw(canvas, data)
-    canvas.strip("some-model · sha256 00000000 · float32 on CPU · sentence 00000000", f"{verdict.measured} · {verdict.bound}", True)
+    canvas.strip(
+        "some-model · sha256 00000000 · float32 on CPU · sentence 00000000", f"{verdict.measured} · {verdict.bound}", True
+    )
     return canvas
 
 

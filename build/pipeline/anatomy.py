@@ -13,6 +13,8 @@ import numpy as np
 from pipeline.errors import BadInput
 from pipeline.lab import Lab
 
+FEWEST = 6  # tokens: in fewer there is little to look back at
+
 
 @dataclass(frozen=True)
 class Anatomy:
@@ -40,7 +42,7 @@ def anatomy(lab: Lab) -> Anatomy:
     return Anatomy(backbone, model.get_input_embeddings(), layers, ran[0], model.get_output_embeddings(), float(scale))
 
 
-def _layers(model: Any, module_list: type) -> tuple[Any, Any]:
+def _layers(model: Any, module_list: Any) -> tuple[Any, Any]:
     """The outermost list of as many modules as the model has layers, and the module that holds it."""
     for owner in model.modules():
         for child in owner.children():
@@ -58,6 +60,11 @@ def hooked(watched: Iterable[tuple[Any, Callable]]) -> Iterator[None]:
     finally:
         for handle in handles:
             handle.remove()
+
+
+def enough_tokens(lab: Lab) -> list[int]:
+    """The sentence; one of fewer than FEWEST tokens is followed by as much of its completion as that takes."""
+    return lab.ids + lab.completion[: max(0, FEWEST - len(lab.ids))]
 
 
 def first_tensor(*values: Any) -> Any:

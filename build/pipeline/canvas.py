@@ -217,7 +217,8 @@ class Canvas:
                     broken.append(line)
                 while self.measure(word, size, weight=weight, mono=mono)[0] > width and len(word) > 1:
                     cut = next(
-                        n for n in range(len(word) - 1, 0, -1)
+                        n
+                        for n in range(len(word) - 1, 0, -1)
                         if n == 1 or self.measure(word[:n], size, weight=weight, mono=mono)[0] <= width
                     )
                     broken.append(word[:cut])
@@ -228,7 +229,9 @@ class Canvas:
 
     # --- shapes ---
 
-    def box(self, x, y, w, h, *, fill=None, edge=None, width: float = 1.5, radius: float = 6, dashed: bool = False, z: float = 1) -> Box:
+    def box(
+        self, x, y, w, h, *, fill=None, edge=None, width: float = 1.5, radius: float = 6, dashed: bool = False, z: float = 1
+    ) -> Box:
         """A rounded rectangle; `fill` and `edge` are colours or None."""
         patch = FancyBboxPatch(
             (x + radius, y + radius),
@@ -245,7 +248,9 @@ class Canvas:
         self.sheet.add_patch(patch)
         return Box(x, y, w, h)
 
-    def line(self, points: Sequence[tuple[float, float]], *, color=INK, width: float = 2, dashed: bool = False, z: float = 1) -> None:
+    def line(
+        self, points: Sequence[tuple[float, float]], *, color=INK, width: float = 2, dashed: bool = False, z: float = 1
+    ) -> None:
         """A polyline through pixel points."""
         (drawn,) = self.sheet.plot(*zip(*points, strict=True), color=color, linewidth=width, zorder=z, ls="--" if dashed else "-")
         self._by_hand(drawn)
@@ -265,7 +270,9 @@ class Canvas:
 
     # --- tokens ---
 
-    def tile(self, piece: str, x: float, y: float, *, size: float = 28, fill=FAINT, color=INK, edge=None, width: float | None = None) -> Box:
+    def tile(
+        self, piece: str, x: float, y: float, *, size: float = 28, fill=FAINT, color=INK, edge=None, width: float | None = None
+    ) -> Box:
         """One token as a tile: monospaced, spaces visible. `width` fixes the tile's width and elides what is longer."""
         shown = visible(piece)
         pad, height = size * 0.45, size * 1.8
@@ -281,7 +288,7 @@ class Canvas:
 
     def _fit_one(self, shown: str, size: float, width: float) -> tuple[str, float]:
         while self.measure(shown, size, mono=True)[0] > width and size > LABEL:
-            size -= 1
+            size = max(LABEL, size - 1)
         if self.measure(shown, size, mono=True)[0] > width:
             while shown and self.measure(shown + "…", size, mono=True)[0] > width:
                 shown = shown[:-1]
@@ -317,7 +324,7 @@ class Canvas:
             widths = [min(self.tile_width(piece, size), width) for piece in pieces]
             if _rows_needed(widths, width, gap) <= rows or size <= smallest:
                 break
-            size -= 1
+            size = max(smallest, size - 1)
         head, tail, note, note_width = len(pieces), 0, "", 0.0
         while _rows_needed([*widths[:head], *[note_width] * bool(note), *widths[len(pieces) - tail :]], width, gap) > rows:
             if head + tail <= 2:
@@ -363,7 +370,9 @@ class Canvas:
             axes.spines[side].set_visible(False)
         for side in ("left", "bottom"):
             axes.spines[side].set(color=PALE, linewidth=1.5)
-        axes.tick_params(colors=GREY, length=5, width=1.5, color=PALE, labelfontfamily=[SANS, *FALLBACKS], labelsize=LABEL * PIXEL)
+        axes.tick_params(
+            colors=GREY, length=5, width=1.5, color=PALE, labelfontfamily=[SANS, *FALLBACKS], labelsize=LABEL * PIXEL
+        )
         if xlabel:
             axes.set_xlabel(literal(xlabel), fontproperties=font(False, "regular", 24), color=GREY, labelpad=10)
         if ylabel:

@@ -82,6 +82,8 @@ class Lab:
         room = min(LONGEST, self.context - LONGEST_COMPLETION)
         if not 1 <= len(ids) <= room:
             raise BadInput(f"the sentence has {len(ids):,} tokens; this deck can show 1 to {room}: shorten it")
+        if b"".join(map(self.piece_bytes, ids)) != self.sentence.encode():
+            raise BadInput("this model's tokenizer has no token for some character of the sentence; leave out control characters")
         return ids
 
     @functools.cached_property

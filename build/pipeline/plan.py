@@ -16,7 +16,7 @@ from pipeline.slide import Slide
 
 CAPTURE_MODULES = ("pipeline.lab",)
 MODEL_MODULES = ("pipeline.models",)
-SERVER_MODULES = ("pipeline.servers", "pipeline.wire")
+SERVER_MODULES = ("pipeline.servers", "pipeline.wire", "pipeline.one_shape", "pipeline.json_panel")
 MODEL_PINS = ("torch", "transformers", "numpy")
 SERVER_PINS = ("requests", "litellm", "transformers")
 DRAW_MODULES = ("pipeline.canvas",)
@@ -75,7 +75,9 @@ def deck_parts(shown: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     """Everything the assembled deck depends on; `shown` are the manifest's rows."""
     sources = [path for path in sorted(DECK_SOURCES.rglob("*")) if path.suffix in (".j2", ".css", ".js", ".md")]
     texts = {path.relative_to(DECK_SOURCES).as_posix(): fingerprint.digest(path.read_text("utf-8")) for path in sources}
-    rows = {row["id"]: fingerprint.digest(row["capture_sha256"], row["figure_sha256"], json.dumps(row["verdict"])) for row in shown}
+    rows = {
+        row["id"]: fingerprint.digest(row["capture_sha256"], row["figure_sha256"], json.dumps(row["verdict"])) for row in shown
+    }
     return texts | rows | fingerprint.of_modules(DECK_MODULES) | fingerprint.of_pins(DECK_PINS)
 
 

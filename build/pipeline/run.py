@@ -21,7 +21,7 @@ from pipeline.lab import Lab
 from pipeline.paths import Out
 from pipeline.plan import Setting, Todo
 from pipeline.publish import Staging
-from pipeline.slide import OracleFailure, Slide, Verdict, assert_holds, to_json
+from pipeline.slide import Data, OracleFailure, Slide, Verdict, assert_holds, to_json
 
 
 @dataclass
@@ -68,17 +68,17 @@ def take(slide: Slide, lab: Lab) -> tuple[str, Verdict]:
     Returns the capture's JSON text and the verdict. Raises OracleFailure.
     """
     data = slide.capture(lab)
-    text = to_json({"slide": slide.id, "provenance": provenance(slide, lab), "data": data})
+    text = to_json({"slide": slide.id, "provenance": provenance(slide, lab, data), "data": data})
     return text, assert_holds(slide, json.loads(text)["data"])
 
 
-def provenance(slide: Slide, lab: Lab) -> dict[str, Any]:
-    """Where a capture came from: model, server, sentence, versions, seed."""
+def provenance(slide: Slide, lab: Lab, data: Data) -> dict[str, Any]:
+    """Where a capture came from: model, server (the capture says which was asked), sentence, versions, seed."""
     needs_model, needs_server = "model" in slide.needs, "server" in slide.needs
     packages = ["numpy"] * needs_model + ["torch", "transformers"] * needs_model + ["requests", "litellm"] * needs_server
     return {
         "model": lab.loaded.provenance if needs_model else None,
-        "server": lab.server.provenance if needs_server else None,
+        "server": data["server"] if needs_server else None,
         "sentence": lab.sentence,
         "sentence_sha256": lab.sentence_sha256,
         "seed": lab.seed,
@@ -97,7 +97,9 @@ def read_capture(out: Out, slide: Slide) -> dict[str, Any]:
     except FileNotFoundError:
         raise MissingPart(f"{path} is missing; take it: python build/regen_all.py --only {slide.id}") from None
     except (ValueError, AttributeError) as error:
-        raise BadInput(f"{path} is damaged ({error}); take it again: python build/regen_all.py --only {slide.id} --force") from None
+        raise BadInput(
+            f"{path} is damaged ({error}); take it again: python build/regen_all.py --only {slide.id} --force"
+        ) from None
 
 
 def in_taking_order(todos: Sequence[Todo]) -> list[Todo]:

@@ -107,7 +107,15 @@ class Screen(Watcher):
                 self.console.print(escape(plain_line(row)))
             return
         table = Table(box=None, pad_edge=False, header_style="bold", collapse_padding=True)
-        for name, style in (("", "dim"), ("slide", ""), ("claim", "dim"), ("measured", ""), ("bound", ""), ("verdict", ""), ("s", "dim")):
+        for name, style in (
+            ("", "dim"),
+            ("slide", ""),
+            ("claim", "dim"),
+            ("measured", ""),
+            ("bound", ""),
+            ("verdict", ""),
+            ("s", "dim"),
+        ):
             table.add_column(name, style=style, overflow="fold", justify="right" if name in ("", "s") else "left")
         for row in rows:
             verdict = row.verdict

@@ -1,10 +1,11 @@
 """One sitting: the lab of a run, with the life of its server around it. A server that it started never outlives it."""
 
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 
-from pipeline import models
+from pipeline import models, one_shape
 from pipeline.lab import Lab
 from pipeline.models import ModelChoice
 from pipeline.servers import Server, ServerChoice, Starting
@@ -13,7 +14,9 @@ from pipeline.servers import Server, ServerChoice, Starting
 class Sitting:
     """Makes the lab from what was chosen; loads the model and starts the server only when a capture first needs them."""
 
-    def __init__(self, sentence: str, model: ModelChoice, server: ServerChoice, say: Callable[[str], None], asked: str | None = None):
+    def __init__(
+        self, sentence: str, model: ModelChoice, server: ServerChoice, say: Callable[[str], None], asked: str | None = None
+    ):
         self._model, self._choice, self._say = model, server, say
         self._begun: Starting | None = None
         self._server: Server | None = None
@@ -22,12 +25,12 @@ class Sitting:
 
     def begin_server(self) -> None:
         """Spawn the server, if it must be started, and return at once: it comes up while other captures are taken."""
-        if self._begun is None:
+        if self._begun is None and not self.lab.asked:
             self._begun = self._choice.begin(self._served_folder())
+            threading.Thread(target=one_shape.library, daemon=True).start()  # litellm takes seconds to import
 
     def start_server(self) -> Server:
         """The server, ready to be asked."""
-        self.begin_server()
         self._server = self._choice.start(self._served_folder(), self._say, self._begun)
         return self._server
 

@@ -6,25 +6,25 @@ score. They need the model, loaded with eager attention.
 
 import sys
 from pathlib import Path
+from typing import Any
 
 if __name__ == "__main__":
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 import numpy as np
 
-from pipeline.canvas import BLUE, FAINT, GREY, INK, MARGIN, ORANGE, WIDTH, Canvas, mix
+from pipeline.anatomy import enough_tokens
+from pipeline.canvas import BLUE, FAINT, GREY, HEIGHT, INK, MARGIN, ORANGE, WIDTH, Box, Canvas, mix, visible
 from pipeline.chances import by_rank
+from pipeline.errors import BadInput
 from pipeline.lab import Lab
 from pipeline.slide import Data, Slide, Verdict
 
 ROW_BOUND = 1e-5  # a float32 softmax over at most 256 positions sums to 1 within a few 1e-7
 AHEAD_BOUND = 1e-4  # the same kernels on the same shapes: earlier positions move by nothing at all, or a few 1e-6
 SHOWN_POSITIONS = 14  # rows and columns shown: more would be too narrow for a token
-
-
-def at_least_two(lab: Lab) -> list[int]:
-    """The sentence, with the completion if it is one token only: nothing can look ahead in one token."""
-    return lab.ids if len(lab.ids) > 1 else lab.ids + lab.completion
+SAMPLE = 12  # ids, spread over the vocabulary, whose logits slide 11 keeps of both runs at every position
+LABELLED = 5  # of the highest logits
 
 
 # --- 10 · one attention head ---
@@ -37,17 +37,19 @@ def attentions(lab: Lab, ids: list[int], causal: bool) -> list[np.ndarray]:
     with torch.inference_mode():
         out = lab.model(torch.tensor([ids]), output_attentions=True, use_cache=False, **mask)
     found = [weights[0].numpy() for weights in out.attentions or () if weights is not None]
-    if len(found) != lab.model.config.num_hidden_layers:
-        raise RuntimeError(f"{len(found)} layers gave attention weights: the model must be loaded with eager attention")
+    layers = lab.model.config.num_hidden_layers
+    if len(found) != layers:
+        raise BadInput(f"{len(found)} of {layers} layers of this model give attention weights: this deck needs all of them")
     return found
 
 
-def most_looking_back(layers: list[np.ndarray]) -> tuple[int, int]:
-    """The head whose last row puts the most weight on one earlier token that is neither the first nor itself."""
-    last = np.stack(layers)[:, :, -1, :]  # [layers, heads, n]
-    middle = last[:, :, 1:-1] if last.shape[-1] > 2 else last
-    layer, head = np.unravel_index(middle.max(axis=-1).argmax(), middle.shape[:2])
-    return int(layer), int(head)
+def looking_back(layers: list[np.ndarray]) -> np.ndarray:
+    """What each head gives to earlier tokens other than the first, where many heads rest: the mean row, [layers, heads]."""
+    everything = np.stack(layers)
+    count = everything.shape[-1]
+    earlier = np.tril(np.ones((count, count)), k=-1)  # row: who looks; column: at whom
+    earlier[:, 0] = 0
+    return (everything * earlier).sum(axis=(-2, -1)) / (count - 2)  # the first two rows have no such token
 
 
 def capture_attention(lab: Lab) -> Data:
@@ -55,30 +57,35 @@ def capture_attention(lab: Lab) -> Data:
 
 
 def attention(lab: Lab, causal: bool) -> Data:
-    ids = at_least_two(lab)
+    ids = enough_tokens(lab)
     layers = attentions(lab, ids, causal)
-    layer, head = most_looking_back(layers)
-    everything = np.stack(layers).astype(np.float64)  # [layers, heads, n, n]
+    back = looking_back(layers)
+    layer, head = (int(index) for index in np.unravel_index(back.argmax(), back.shape))
+    weights = layers[layer][head]  # [n, n]
     return {
         "pieces": lab.pieces(ids),
         "layer": layer + 1,
         "head": head + 1,
-        "layers": everything.shape[0],
-        "heads": everything.shape[1],
-        "weights": layers[layer][head],  # [n, n]
-        "worst_row_sum": float(np.abs(everything.sum(axis=-1) - 1).max()),
-        "most_above_diagonal": float(np.triu(everything, k=1).max()),
+        "layers": back.shape[0],
+        "heads": back.shape[1],
+        "looking_back": back[layer, head],
+        "one_back": np.diag(weights, k=-1)[1:].mean(),
+        "rows": weights[-SHOWN_POSITIONS:],  # [shown, n]
+        "row_sums": weights.sum(axis=-1, dtype=np.float64),  # [n]
+        "worst_row_sum": max(float(np.abs(heads.sum(axis=-1, dtype=np.float64) - 1).max()) for heads in layers),
+        "most_above_diagonal": max(float(np.triu(heads, k=1).max()) for heads in layers),
     }
 
 
 def judge_attention(data: Data) -> Verdict:
-    weights = np.array(data["weights"], dtype=np.float64)
-    rows = max(float(np.abs(weights.sum(axis=-1) - 1).max()), data["worst_row_sum"])
-    ahead = max(float(np.triu(weights, k=1).max()), data["most_above_diagonal"])
-    square = weights.shape == (len(data["pieces"]),) * 2
+    rows, sums = np.array(data["rows"]), np.array(data["row_sums"])  # [shown, n], [n]
+    shown, count = rows.shape
+    off = max(float(np.abs(rows.sum(axis=-1) - 1).max()), float(np.abs(sums - 1).max()), data["worst_row_sum"])
+    ahead = max(float(np.triu(rows, k=count - shown + 1).max()), data["most_above_diagonal"])
+    complete = count == len(sums) == len(data["pieces"])
     return Verdict(
-        square and rows < ROW_BOUND and ahead == 0 and bool((weights >= 0).all()),
-        f"row sums off by {rows:.0e}, weight ahead {ahead:.2g}",
+        complete and off < ROW_BOUND and ahead == 0 and bool((rows >= 0).all()),
+        f"row sums off by {off:.0e}, weight ahead {ahead:.2g}",
         f"< {ROW_BOUND:.0e}, exactly 0 in all {data['layers'] * data['heads']} heads",
     )
 
@@ -89,42 +96,41 @@ def spoil_attention(data: Data, lab: Lab) -> Data:
 
 
 def draw_attention(canvas: Canvas, data: Data) -> None:
-    weights, pieces = np.array(data["weights"]), data["pieces"]
-    start = max(0, len(pieces) - SHOWN_POSITIONS)
-    inner = weights[-1, 1:-1] if len(pieces) > 2 else weights[-1]
-    target = int(inner.argmax()) + (1 if len(pieces) > 2 else 0)
-    canvas.headline(f"No token looks ahead; the last one gives {weights[-1, target]:.0%} of its attention to token {target + 1}")
-    canvas.reading("Each row is a token and where it looks: the darker, the more. Above the diagonal nothing is written yet.")
-    count = len(pieces) - start
-    cell = min(66.0, 700 / count)
-    left, top = 420, 250
+    pieces, rows = data["pieces"], np.array(data["rows"])
+    count, start = len(rows), len(pieces) - len(rows)
+    if data["one_back"] >= 0.5:
+        finding = f"this head spends {data['one_back']:.0%} of its attention on the one just before"
+    else:
+        finding = f"this head spends {data['looking_back']:.0%} of its attention on the ones before"
+    canvas.headline(f"No token looks ahead: {finding}")
+    canvas.reading("Each row is a token, each column a token it may look at: the darker, the more. Each whole row sums to one.")
+    cell, left, top = min(90.0, 616 / count), 290, 232
     for row in range(count):
-        y = top + row * cell
-        last = row == count - 1
-        canvas.tile(
-            pieces[start + row], left - 230, y + cell / 2 - 20, size=22, width=218, fill=mix(BLUE, 0.18) if last else FAINT
-        )
-        for column in range(count):
-            share = weights[start + row, start + column]
-            fill = mix(BLUE, share**0.5) if column <= row else None
-            canvas.box(left + column * cell, y, cell - 3, cell - 3, fill=fill, edge=None if column <= row else FAINT, radius=1)
+        y, last = top + row * cell, row == count - 1
+        canvas.tile(pieces[start + row], MARGIN, y + cell / 2 - 20, size=22, width=218, fill=mix(BLUE, 0.18) if last else FAINT)
+        for column in range(row + 1):
+            share = rows[row, start + column]
+            canvas.box(left + column * cell, y, cell - 3, cell - 3, fill=mix(BLUE, 0.04 + 0.96 * share), radius=1)
+            if cell >= 54 and share >= 0.01:
+                canvas.text(left + (column + 0.5) * cell - 1, y + cell / 2 - 1, f"{share:.0%}", size=22, align="center",
+                            color="white" if share > 0.45 else INK)  # fmt: skip
+        canvas.text(left + (row + 0.5) * cell - 1, top + count * cell + 8, visible(pieces[start + row]), size=22, mono=True,
+                    color=GREY, align="center", valign="top", rotation=90, wrap=110, lines=1, smallest=22)  # fmt: skip
+    canvas.text(left + count * cell - 6, top + 0.5 * cell, "not yet written", size=26, color=GREY, align="right")
     x = left + count * cell + 90
-    canvas.text(
-        x, top + 24, f"layer {data['layer']} of {data['layers']}, head {data['head']} of {data['heads']}", size=28, weight="bold"
-    )
-    canvas.text(x, top + 76, "from the last token", size=24, color=GREY)
-    canvas.tile(pieces[-1], x, top + 100, size=26, width=220, fill=mix(BLUE, 0.18))
-    canvas.text(x, top + 190, "it looks at", size=24, color=GREY)
-    for place, position in enumerate(np.argsort(-weights[-1], kind="stable")[:6].tolist()):
-        y = top + 215 + place * 62
-        room = WIDTH - MARGIN - x - 230 - 80
-        canvas.tile(pieces[position], x, y, size=24, width=200, fill=FAINT)
-        length = room * weights[-1, position]
-        canvas.box(x + 214, y + 5, max(length, 2), 34, fill=BLUE, radius=2)
-        share = f"{weights[-1, position]:.0%}" if weights[-1, position] >= 0.01 else "< 1%"
-        canvas.text(x + 226 + length, y + 22, share, size=24, color=BLUE)
+    name = f"layer {data['layer']} of {data['layers']}, head {data['head']} of {data['heads']}"
+    canvas.text(x, top + 20, name, size=28, weight="bold")
     if start:
-        canvas.text(left - 230, top + count * cell + 20, f"the last {count} of {len(pieces)} tokens", size=22, color=GREY)
+        canvas.text(x, top + 64, f"the last {count} of {len(pieces)} tokens are shown", size=24, color=GREY)
+    canvas.text(x, top + 130, "the last row: from", size=24, color=GREY)
+    canvas.tile(pieces[-1], x, top + 152, size=26, width=220, fill=mix(BLUE, 0.18))
+    canvas.text(x, top + 240, "it looks at", size=24, color=GREY)
+    for place, position in enumerate(np.argsort(-rows[-1], kind="stable")[:6].tolist()):
+        y, share = top + 265 + place * 62, rows[-1, position]
+        canvas.tile(pieces[position], x, y, size=24, width=220, fill=FAINT)
+        length = (WIDTH - MARGIN - x - 340) * share
+        canvas.box(x + 234, y + 5, max(length, 2), 34, fill=BLUE, radius=1)
+        canvas.text(x + 248 + length, y + 22, f"{share:.0%}" if share >= 0.01 else "< 1%", size=24, color=BLUE)
 
 
 # --- 11 · every raw logit ---
@@ -135,14 +141,20 @@ def capture_every_logit(lab: Lab) -> Data:
 
 
 def every_logit(lab: Lab, causal: bool) -> Data:
-    ids = at_least_two(lab)
-    replaced = [*ids[:-1], (ids[-1] + 1) % lab.model.config.vocab_size]
-    first, second = both_ways(lab, ids, causal), both_ways(lab, replaced, causal)  # [n, vocabulary]
-    best = by_rank(first[-1])[:5].tolist()
+    ids = enough_tokens(lab)
+    first = both_ways(lab, ids, causal)  # [n, vocabulary]
+    likely = by_rank(first[-2])[:2].tolist()  # what the model itself would have put last
+    replaced = [*ids[:-1], likely[likely[0] == ids[-1]]]
+    second = both_ways(lab, replaced, causal)
+    best = by_rank(first[-1])[:LABELLED].tolist()
+    sample = np.linspace(0, first.shape[-1] - 1, SAMPLE).astype(int)
     return {
         "pieces": lab.pieces(ids),
         "replaced_by": lab.pieces(replaced[-1:])[0],
-        "moved": np.abs(first - second).max(axis=-1),  # [n]
+        "moved": np.abs(first - second).max(axis=-1),  # [n], over the whole vocabulary
+        "sample_ids": sample,
+        "sample_first": first[:, sample],  # [n, sample]
+        "sample_second": second[:, sample],
         "logits": [float(f"{value:.5g}") for value in first[-1].tolist()],
         "best": [{"id": token_id, "text": text} for token_id, text in zip(best, lab.pieces(best), strict=True)],
     }
@@ -158,12 +170,16 @@ def both_ways(lab: Lab, ids: list[int], causal: bool) -> np.ndarray:
 
 
 def judge_every_logit(data: Data) -> Verdict:
-    *earlier, last = data["moved"]
-    moved = max(earlier)
-    complete = int(np.argmax(data["logits"])) == data["best"][0]["id"]
+    moved = np.array(data["moved"])
+    apart = np.abs(np.array(data["sample_first"]) - np.array(data["sample_second"])).max(axis=-1)  # [n]
+    logits, order = np.array(data["logits"]), [token["id"] for token in data["best"]]
+    # five digits are kept of each logit of the picture
+    pictured = np.allclose(logits[data["sample_ids"]], data["sample_first"][-1], rtol=1e-4, atol=1e-6)
+    ranked = bool((np.diff(logits[order]) <= 0).all()) and logits[order[0]] == logits.max()
+    earlier, last = max(moved[:-1].max(), apart[:-1].max()), min(moved[-1], apart[-1])
     return Verdict(
-        moved < AHEAD_BOUND < last and complete,
-        f"last token replaced: earlier positions move {moved:.1e}",
+        bool(earlier < AHEAD_BOUND < last and (apart <= moved + 1e-6).all() and pictured and ranked),
+        f"last token replaced: earlier positions move {earlier:.1e}",
         f"< {AHEAD_BOUND:.0e}; the last moves {last:.1f}",
     )
 
@@ -177,19 +193,15 @@ def draw_every_logit(canvas: Canvas, data: Data) -> None:
     logits = np.array(data["logits"])
     canvas.headline(f"One call scores all {len(logits):,} tokens at once, and a later token changes no earlier score")
     canvas.reading(
-        "Upper: one dot a token of the vocabulary, by id. Lower: how far each position's scores move when the last token is replaced."
+        "Upper: one dot a token of the vocabulary, by id. Lower: how far each position's scores move with another last token."
     )
     axes = canvas.chart(170, 240, WIDTH - MARGIN - 170, 440, ylabel="raw logit", xlabel="token id")
     axes.plot(np.arange(len(logits)), logits, ".", color=GREY, markersize=1.6, alpha=0.35, rasterized=True, zorder=1)
     span = logits.max() - logits.min()
     axes.set(xlim=(0, len(logits)), ylim=(logits.min() - 0.05 * span, logits.max() + 0.12 * span))
+    axes.set_xticks([tick for tick in axes.get_xticks() if 0 <= tick < 0.97 * len(logits)])  # no label beyond the edge
     axes.xaxis.set_major_formatter(lambda value, _: f"{int(value):,}")
-    winner = data["best"][0]
-    axes.plot([winner["id"]], [logits[winner["id"]]], "o", color=BLUE, markersize=11, clip_on=False, zorder=3)
-    x = 170 + (WIDTH - MARGIN - 170) * winner["id"] / len(logits)
-    y = 240 + 440 * (logits.max() + 0.12 * span - logits[winner["id"]]) / (1.17 * span)
-    side = 24 if winner["id"] < len(logits) * 0.7 else -24 - canvas.tile_width(winner["text"], 26)
-    canvas.tile(winner["text"], x + side, y - 24, size=26, fill=mix(BLUE, 0.18))
+    label_best(canvas, axes, logits, data["best"])
     pieces, moved = data["pieces"], data["moved"]
     shown = list(range(max(0, len(pieces) - SHOWN_POSITIONS), len(pieces)))
     width = min(200.0, (WIDTH - 2 * MARGIN - 190) / len(shown))
@@ -200,8 +212,25 @@ def draw_every_logit(canvas: Canvas, data: Data) -> None:
                     fill=mix(ORANGE, 0.2) if last else FAINT)  # fmt: skip
         text = f"{moved[position]:.1f}" if last else "0" if moved[position] == 0 else f"{moved[position]:.0e}"
         canvas.text(left + width / 2 - 4, 906, text, size=24, color=ORANGE if last else INK, weight="bold", align="center")
-    canvas.text(MARGIN, 852, "last replaced" if len(shown) == len(pieces) else f"the last {len(shown)}", size=24, color=ORANGE)
+    whole = len(shown) == len(pieces)
+    canvas.text(MARGIN, 852, "last replaced" if whole else f"the last {len(shown)}", size=24, color=ORANGE if whole else GREY)
     canvas.text(MARGIN, 906, "scores move", size=24, color=GREY)
+
+
+def label_best(canvas: Canvas, axes: Any, logits: np.ndarray, best: list[Data]) -> None:
+    """Tiles beside the dots of the highest logits; one that would cover another is left out."""
+    taken: list[Box] = []
+    for rank, token in enumerate(best):
+        axes.plot([token["id"]], [logits[token["id"]]], "o", color=BLUE if rank == 0 else INK, markersize=11 if rank == 0 else 6,
+                  clip_on=False, zorder=3)  # fmt: skip
+        x, y = axes.transData.transform((token["id"], logits[token["id"]]))
+        size = 26 if rank == 0 else 22
+        width = min(canvas.tile_width(token["text"], size), 260.0)
+        left = x + 16 if x + 16 + width < WIDTH - MARGIN else x - 16 - width
+        spot = Box(left, HEIGHT - y - 0.9 * size, width, 1.8 * size)
+        if all(spot.right < other.x or other.right < spot.x or spot.bottom < other.y or other.bottom < spot.y for other in taken):
+            fill = mix(BLUE, 0.18) if rank == 0 else FAINT
+            taken.append(canvas.tile(token["text"], spot.x, spot.y, size=size, width=width, fill=fill))
 
 
 SLIDES = [

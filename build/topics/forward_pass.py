@@ -5,6 +5,7 @@ the model.
 """
 
 import sys
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +14,16 @@ if __name__ == "__main__":
 
 import numpy as np
 
-from pipeline.anatomy import anatomy, first_tensor, hidden_states, hooked
-from pipeline.canvas import BLUE, FAINT, GREY, INK, MARGIN, PALE, WIDTH, Canvas, mix
+from pipeline.anatomy import Anatomy, anatomy, enough_tokens, first_tensor, hidden_states, hooked
+from pipeline.canvas import BLUE, BODY_BOTTOM, FAINT, GREY, INK, MARGIN, WIDTH, Canvas, mix
 from pipeline.chances import by_rank
 from pipeline.lab import Lab
 from pipeline.slide import Data, Slide, Verdict
 
-NORM_BOUND = 1e-3  # float32 sums of a few hundred terms near 20 against float64: 2e-5 here
+NORM_BOUND = 1e-3  # float32 sums of a few hundred terms near 20 against float64 leave a few 1e-6; the layer before is 15 off
 SHOWN_POSITIONS = 14  # columns of a heat map: more would be too narrow for a token
-PART_NAMES = {"self_attn": "attention", "attn": "attention", "mlp": "MLP"}  # a module's name, as people say it
-PLACES = 16_000  # numbers of the output matrix that slide 9 keeps
+SHOWN_PARTS = 10  # rows of slide 8: more would be too low to read
+PLACES = 5_000  # numbers of the output matrix that slide 9 keeps
 
 
 # --- 8 · shapes and parameters ---
@@ -30,53 +31,79 @@ PLACES = 16_000  # numbers of the output matrix that slide 9 keeps
 
 def capture_anatomy(lab: Lab) -> Data:
     parts = anatomy(lab)
-    beside = [child for child in parts.backbone.children() if child not in (parts.table, parts.layers, parts.norm)]
-    seen: set[int] = set()
-
-    def count(*modules: Any) -> int:
-        """Parameters of these modules that no part before had: a tied matrix counts once."""
-        new = {id(p): p.numel() for module in modules for p in module.parameters() if id(p) not in seen}
-        seen.update(new)
-        return sum(new.values())
-
-    shapes: dict[int, tuple[list[int], list[int]]] = {}
-
-    def note(module: Any, args: tuple, kwargs: dict, output: Any) -> None:
-        shapes[id(module)] = tuple(list(first_tensor(*value).shape[1:]) for value in ((args, kwargs), (output,)))
-
-    modules = [parts.table, *parts.layers, parts.norm, parts.head]
-    with hooked([(module, note) for module in modules]):
-        lab.logits(lab.ids)
-    names = ["token table", *(f"block {n}" for n in range(1, len(parts.layers) + 1)), "final norm", "output matrix"]
-    stages = []
-    for name, module in zip(names, modules, strict=True):
-        into, out = shapes[id(module)]
-        owners = [parts.table, *beside] if module is parts.table else [module]
-        stages.append({"name": name, "into": into, "out": out, "parameters": count(*owners)})
-    inside = {name: sum(p.numel() for p in child.parameters()) for name, child in parts.layers[0].named_children()}
     return {
-        "stages": stages,
+        **run_through(lab, parts),
+        "ids": len(lab.ids),
+        "vocabulary": int(lab.model.config.vocab_size),
         "layers": int(lab.model.config.num_hidden_layers),
-        "inside": [{"name": name, "parameters": size} for name, size in inside.items() if size],
         "total": int(lab.model.num_parameters()),
         "tied": parts.head.weight is parts.table.weight,
     }
 
 
+def run_through(lab: Lab, parts: Anatomy) -> Data:
+    """What one call runs through, in order, with the shapes that hooks saw and the parameters that no stage before had."""
+    ran: dict[Any, tuple[list[int], list[int]]] = {}  # module -> shapes in and out, without the batch of one
+
+    def note(module: Any, args: tuple, kwargs: dict, output: Any) -> None:
+        ran[module] = tuple(list(first_tensor(*value).shape[1:]) for value in ((args, kwargs), (output,)))
+
+    chain = {parts.table: "token table"}
+    chain |= {block: f"block {number}" for number, block in enumerate(parts.layers, 1)}
+    chain |= {parts.norm: "final norm", parts.head: "output matrix"}
+    others = (module for module in parts.backbone.children() if module not in chain and module is not parts.layers)
+    beside = [module for module in others if list(module.parameters())]
+    inside = {module: name for name, module in parts.layers[0].named_modules() if list(module.parameters(recurse=False))}
+    with hooked([(module, note) for module in [*chain, *beside, *inside]]):
+        lab.logits(lab.ids)
+    seen: set[int] = set()
+
+    def stage(module: Any, name: str) -> Data:
+        new = {id(weight): weight.numel() for weight in module.parameters() if id(weight) not in seen}
+        seen.update(new)
+        into, out = ran[module]
+        return {"name": name, "into": into, "out": out, "parameters": sum(new.values()), "beside": module in beside}
+
+    table, *rest = chain.items()
+    tables = [(module, "position table" if hasattr(module, "num_embeddings") else type(module).__name__) for module in beside]
+    stages = [stage(module, name) for module, name in [table, *tables, *rest]]
+    block = [
+        {"name": inside[module], "into": into[-1], "out": out[-1], "parameters": own_parameters(module)}
+        for module, (into, out) in ran.items()
+        if module in inside
+    ]
+    return {"stages": stages, "block": block}
+
+
+def own_parameters(module: Any) -> int:
+    return sum(weight.numel() for weight in module.parameters(recurse=False))
+
+
 def judge_anatomy(data: Data) -> Verdict:
     stages = data["stages"]
     total = sum(stage["parameters"] for stage in stages)
-    joints = sum(after["into"] == before["out"] for before, after in zip(stages, stages[1:], strict=False))
+    chain = [stage for stage in stages if not stage["beside"]]
+    joints = sum(after["into"] == before["out"] for before, after in pairwise(chain))
+    first_block = next(stage for stage in stages if stage["name"] == "block 1")
     return Verdict(
-        total == data["total"] and joints == len(stages) - 1 == data["layers"] + 2,
+        total == data["total"]
+        and joints == len(chain) - 1 == data["layers"] + 2
+        and [chain[0]["into"], chain[-1]["out"]] == [[data["ids"]], [data["ids"], data["vocabulary"]]]
+        and sum(part["parameters"] for part in data["block"]) == first_block["parameters"],
         f"{total:,} parameters, {joints} joints fit",
         f"= {data['total']:,}, {data['layers'] + 2} of {data['layers'] + 2}",
     )
 
 
 def spoil_anatomy(data: Data, lab: Lab) -> Data:
-    """One layer dropped."""
-    return {**data, "stages": [*data["stages"][:1], *data["stages"][2:]]}
+    """A real call with the last layer taken out of the model, and put back after it."""
+    parts = anatomy(lab)
+    dropped = parts.layers[-1]
+    del parts.layers[-1]
+    try:
+        return {**data, **run_through(lab, parts)}
+    finally:
+        parts.layers.append(dropped)
 
 
 def shape(numbers: list[int]) -> str:
@@ -84,49 +111,61 @@ def shape(numbers: list[int]) -> str:
 
 
 def draw_anatomy(canvas: Canvas, data: Data) -> None:
-    first, *blocks, norm, head = data["stages"]
-    in_blocks = sum(block["parameters"] for block in blocks)
-    canvas.headline(f"{data['total']:,} parameters, {in_blocks / data['total']:.0%} of them in {len(blocks)} blocks of one build")
-    canvas.reading("Left to right, what one call runs through and the shape it hands on. The bars: where the parameters are.")
+    blocks = [stage for stage in data["stages"] if stage["name"].startswith("block ")]
+    first, *beside = data["stages"][: data["stages"].index(blocks[0])]
+    norm, head = data["stages"][-2:]
+    held = sum(block["parameters"] for block in blocks)
+    alike = " of one build" if len({block["parameters"] for block in blocks}) == 1 < len(blocks) else ""
+    some = f"{len(blocks)} block{'s' * (len(blocks) > 1)}"
+    canvas.headline(f"{data['total']:,} parameters, {held / data['total']:.0%} of them in {some}{alike}")
+    canvas.reading("Above: what one call runs through, the shapes it hands on, the parameters it holds. Below: one block opened.")
+    tables = " + ".join([first["name"], *(stage["name"] for stage in beside)])
     columns = [
-        ("token table", shape(first["out"]), first["parameters"]),
-        (f"{len(blocks)} blocks", shape(blocks[-1]["out"]), in_blocks),
-        ("final norm", shape(norm["out"]), norm["parameters"]),
-        ("output matrix", shape(head["out"]), head["parameters"]),
+        (tables, first["out"], first["parameters"] + sum(stage["parameters"] for stage in beside)),
+        (some, blocks[-1]["out"], held),
+        ("final norm", norm["out"], norm["parameters"]),
+        ("output matrix", head["out"], head["parameters"]),
     ]
-    width, gap, top, high = 340, 100, 330, 130
-    left = MARGIN + 140
-    canvas.text(MARGIN, top + high / 2 - 18, "token ids", size=24, color=GREY)
-    canvas.text(MARGIN, top + high / 2 + 18, shape(first["into"]), size=24, weight="bold")
-    floor, tallest = 940, 280
-    largest = max(size for _, _, size in columns)
+    width, gap, top, high = 340, 86, 240, 130
+    left = MARGIN + 156
+    canvas.text(MARGIN, top + high / 2 - 18, f"token id{'s' * (data['ids'] > 1)}", size=24, color=GREY)
+    canvas.text(MARGIN, top + high / 2 + 18, f"{data['ids']}", size=28, weight="bold")
     for number, (name, gives, size) in enumerate(columns):
-        x = left + number * (width + gap)
-        blue = number == 1
-        if number == 1:
-            for behind in (2, 1):
-                canvas.box(x + 9 * behind, top - 9 * behind, width, high, fill=mix(BLUE, 0.12), edge=canvas.paper, z=1)
+        x, blue = left + number * (width + gap), number == 1
+        for behind in (2, 1) if blue and len(blocks) > 1 else ():
+            canvas.box(x + 9 * behind, top - 9 * behind, width, high, fill=mix(BLUE, 0.12), edge=canvas.paper)
         canvas.box(x, top, width, high, fill=mix(BLUE, 0.18) if blue else FAINT, z=2)
-        canvas.text(x + width / 2, top + 46, name, size=30, weight="bold", align="center").set_zorder(4)
-        canvas.text(x + width / 2, top + 92, f"gives {gives}", size=24, color=GREY, align="center").set_zorder(4)
-        if number:
-            canvas.arrow(x - gap + 26, top + high / 2, x - 14, top + high / 2, color=INK, width=3)
-        tall = tallest * size / largest
-        if tall > 0:
-            canvas.box(x + 20, floor - tall, width - 40, max(tall, 2), fill=BLUE if blue else PALE, radius=1)
-        tied = number == 3 and data["tied"]
-        note = "shares the token table's" if tied else f"{size:,}"
-        canvas.text(x + width / 2, floor - tall - 26, note, size=26, color=BLUE if blue else GREY, align="center")
-    canvas.line([(left, floor), (WIDTH - MARGIN, floor)], color=PALE)
-    draw_inside(canvas, data["inside"], left + width + gap, top + high + 40, width)
+        canvas.text(x + width / 2, top + 44, name, size=30, weight="bold", align="center", valign="center_baseline",
+                    wrap=width - 20, lines=1, smallest=24).set_zorder(4)  # fmt: skip
+        canvas.text(x + width / 2, top + 92, f"gives {shape(gives)}", size=26, color=GREY, align="center").set_zorder(4)
+        canvas.arrow(x - (gap if number else 70) + 22, top + high / 2, x - 10, top + high / 2, color=INK, width=3)
+        note = "shares the token table" if number == 3 and data["tied"] else f"{size:,}"
+        canvas.text(x + width / 2, top + high + 32, note, size=28, color=BLUE if blue else GREY, align="center",
+                    valign="center_baseline")  # fmt: skip
+    draw_block(canvas, data["block"], left + width + gap, top + high + 58, width)
 
 
-def draw_inside(canvas: Canvas, inside: list[Data], x: float, y: float, width: float) -> None:
-    """What one block is made of, as one line of text under its box."""
-    total = sum(part["parameters"] for part in inside)
-    big = [part for part in inside if part["parameters"] > 0.01 * total]
-    text = ", ".join(f"{PART_NAMES.get(part['name'], part['name'])} {part['parameters'] / total:.0%}" for part in big)
-    canvas.text(x + width / 2, y, f"in each: {text}", size=22, color=BLUE, align="center", wrap=width + 60, lines=1, smallest=22)
+def draw_block(canvas: Canvas, block: list[Data], x: float, y: float, width: float) -> None:
+    """The parts of one block in the order they run, opened out from its box (x, y, width) above."""
+    floor, bar = 500, 980
+    for near, far in ((x, MARGIN), (x + width, WIDTH - MARGIN)):
+        canvas.line([(near, y), (near, y + 12), (far, floor - 12), (far, floor)], color=mix(BLUE, 0.4), z=0)
+    total = sum(part["parameters"] for part in block)
+    canvas.text(MARGIN + 24, floor + 24, f"inside one block: {total:,} parameters", size=28, weight="bold", color=BLUE)
+    largest = max(part["parameters"] for part in block)
+    kept = sorted(block, key=lambda part: -part["parameters"])[:SHOWN_PARTS]
+    shown = [part for part in block if part in kept]
+    top, pitch = floor + 56, min(56.0, (BODY_BOTTOM - floor - 56) / len(shown))
+    for row, part in enumerate(shown):
+        middle = top + (row + 0.5) * pitch
+        canvas.text(MARGIN + 24, middle, part["name"], size=22, mono=True, wrap=420, lines=1, smallest=22)
+        canvas.text(MARGIN + 640, middle, f"{part['into']:,} → {part['out']:,}", size=24, color=GREY, align="right")
+        length = max(bar * part["parameters"] / largest, 2)
+        canvas.box(MARGIN + 670, middle - 0.36 * pitch, length, 0.72 * pitch, fill=BLUE, radius=1)
+        canvas.text(MARGIN + 686 + length, middle, f"{part['parameters']:,}", size=24, color=BLUE)
+    if len(shown) < len(block):
+        note = f"the {len(shown)} largest of {len(block)} parts"
+        canvas.text(WIDTH - MARGIN - 24, floor + 24, note, size=22, color=GREY, align="right")
 
 
 # --- 9 · hidden states ---
@@ -134,29 +173,34 @@ def draw_inside(canvas: Canvas, inside: list[Data], x: float, y: float, width: f
 
 def capture_hidden(lab: Lab) -> Data:
     parts = anatomy(lab)
-    states = hidden_states(lab, lab.ids)  # [layers + 1, n, width]
-    model = lab.next_logits(lab.ids)
-    ids = by_rank(model)[: max(8, min(24, PLACES // states.shape[-1]))].tolist()
+    seen = enough_tokens(lab)
+    states = hidden_states(lab, seen)  # [layers + 1, n, width]
+    model = lab.next_logits(seen)
+    ids = by_rank(model)[: max(4, min(24, PLACES // states.shape[-1]))].tolist()
     torch = lab.torch
     rms = "rms" in type(parts.norm).__name__.lower()
+    eps = float(getattr(parts.norm, "variance_epsilon", getattr(parts.norm, "eps", 1e-5)))
     with torch.inference_mode():
         # an RMS norm hands back its own scale for a vector of ones, however it stores it
-        weight = parts.norm(torch.ones(1, states.shape[-1]))[0] if rms else parts.norm.weight
+        ones = torch.ones(1, states.shape[-1])
+        weight = parts.norm(ones)[0] * (1 + eps) ** 0.5 if rms else getattr(parts.norm, "weight", ones[0])
     bias = getattr(parts.norm, "bias", None)
     return {
         "norms": np.linalg.norm(states, axis=-1),  # [layers + 1, n]
-        "pieces": lab.pieces(lab.ids),
+        "pieces": lab.pieces(seen),
         "last_state": states[-1, -1],
         "last_but_one_state": states[-2, -1],
         "norm": {
             "kind": "rms" if rms else "layer",
             "weight": weight.detach(),
             "bias": None if bias is None else bias.detach(),
-            "eps": float(getattr(parts.norm, "variance_epsilon", getattr(parts.norm, "eps", 1e-5))),
+            "eps": eps,
         },
         "scale": parts.scale,
         "ids": ids,
+        "candidates": lab.pieces(ids),
         "matrix_rows": parts.head.weight.detach()[ids],
+        "matrix_bias": None if getattr(parts.head, "bias", None) is None else parts.head.bias.detach()[ids],
         "model_logits": model[ids],
     }
 
@@ -169,8 +213,14 @@ def normed(state: np.ndarray, norm: Data) -> np.ndarray:
     return scaled if norm["bias"] is None else scaled + np.array(norm["bias"])
 
 
+def logits_by_hand(data: Data) -> np.ndarray:
+    """The logits of the kept rows, from the last hidden state alone; a bias of the output matrix added where there is one."""
+    scores = np.array(data["matrix_rows"]) @ normed(np.array(data["last_state"]), data["norm"])
+    return (scores if data["matrix_bias"] is None else scores + np.array(data["matrix_bias"])) * data["scale"]
+
+
 def judge_hidden(data: Data) -> Verdict:
-    by_hand = np.array(data["matrix_rows"]) @ normed(np.array(data["last_state"]), data["norm"]) * data["scale"]
+    by_hand = logits_by_hand(data)
     apart = float(np.abs(by_hand - np.array(data["model_logits"])).max())
     return Verdict(apart < NORM_BOUND, f"{len(by_hand)} logits by hand: max |Δ| {apart:.1e}", f"< {NORM_BOUND:.0e}")
 
@@ -190,7 +240,7 @@ def draw_hidden(canvas: Canvas, data: Data) -> None:
     shown = list(range(len(pieces)))
     if len(shown) > SHOWN_POSITIONS:
         shown = [0, *range(len(pieces) - SHOWN_POSITIONS + 1, len(pieces))]
-    left, top, bottom, right = 230, 230, 880, 1560
+    left, top, bottom, right = 230, 230, 880, 1430
     column, row = min(220, (right - left) / len(shown)), (bottom - top) / len(norms)
     low, high = np.log(norms.min()), np.log(norms.max())
     for place, position in enumerate(shown):
@@ -219,9 +269,22 @@ def draw_hidden(canvas: Canvas, data: Data) -> None:
         canvas.text(x + 72, y + 28, f"{length:,.0f}" if length >= 100 else f"{length:.3g}", size=24)
     most, place = np.unravel_index(norms.argmax(), norms.shape)
     where = "in the token table" if most == 0 else f"after layer {most}"
-    canvas.text(
-        x, top + 450, f"longest: token {place + 1}, {where}", size=24, weight="bold", wrap=WIDTH - MARGIN - x, valign="top"
-    )
+    room = WIDTH - MARGIN - x
+    canvas.text(x, top + 420, f"longest: token {place + 1}, {where}", size=24, color=GREY, wrap=room, lines=2, smallest=22)
+    draw_by_hand(canvas, data, x, top + 500, room)
+
+
+def draw_by_hand(canvas: Canvas, data: Data, x: float, y: float, room: float) -> None:
+    """The highest logits computed from the vector at the top right, beside the model's own."""
+    canvas.text(x, y, "logits from the last vector", size=24, weight="bold", wrap=room)
+    canvas.text(x + room - 105, y + 36, "by hand", size=22, color=GREY, align="right")
+    canvas.text(x + room, y + 36, "model", size=22, color=GREY, align="right")
+    by_hand = logits_by_hand(data)
+    for row in range(3):
+        top = y + 58 + row * 48
+        canvas.tile(data["candidates"][row], x, top, size=22, width=room - 215)
+        for shift, value in ((105, by_hand[row]), (0, data["model_logits"][row])):
+            canvas.text(x + room - shift, top + 20, f"{value:.2f}".replace("-", "−"), size=24, align="right")
 
 
 SLIDES = [

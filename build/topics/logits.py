@@ -25,6 +25,7 @@ CONSTANT = 100.0
 RELATIVE_BOUND = 1e-9  # two float64 softmaxes over 50,000 terms: rounding leaves about 1e-13
 LENS_BOUND = 1e-3  # float32 scores near 20, the same modules called once more: nothing or a few 1e-6
 RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+ONE_COLUMN = 16  # layers that one column has room for
 ROWS = 32  # layers shown: more are thinned out evenly
 
 
@@ -63,10 +64,16 @@ def spoil_top_scores(data: Data, lab: Lab) -> Data:
     return {**data, "sample_logits": logits}
 
 
+def signed(number: str) -> str:
+    """A true minus for a hyphen."""
+    return number.replace("-", "−")
+
+
 def draw_top_scores(canvas: Canvas, data: Data) -> None:
     score = dict(zip(data["sample_ids"], data["sample_logits"], strict=True))
     scores = [score[token_id] for token_id in data["torch_order"]]
-    canvas.headline(f"Raw scores, no unit, no sum: the highest is {scores[0]:.1f}, the middle of all is {data['median']:.1f}")
+    highest, middle = signed(f"{scores[0]:.1f}"), signed(f"{data['median']:.1f}")
+    canvas.headline(f"Raw scores, no unit, no sum: the highest is {highest}, the middle of all is {middle}")
     canvas.reading(f"The {TOP} highest of {data['vocabulary']:,} logits. A bar starts at the median score of the vocabulary.")
     pitch, left, longest = (BODY_BOTTOM - BODY_TOP) / TOP, 400, 1250
     for row, (piece, value) in enumerate(zip(data["pieces"], scores, strict=True)):
@@ -75,7 +82,7 @@ def draw_top_scores(canvas: Canvas, data: Data) -> None:
         canvas.tile(piece, MARGIN + 50, y, size=24, width=260, fill=mix(BLUE, 0.18) if row == 0 else FAINT)
         length = longest * (value - data["median"]) / max(scores[0] - data["median"], 1e-9)
         canvas.box(left, y + 4, max(length, 2), 36, fill=color, radius=2)
-        canvas.text(left + length + 16, y + 22, f"{value:.2f}", size=26, color=BLUE if row == 0 else GREY)
+        canvas.text(left + length + 16, y + 22, signed(f"{value:.2f}"), size=26, color=BLUE if row == 0 else GREY)
 
 
 # --- 13 · probability by rank ---
@@ -85,7 +92,9 @@ def capture_by_rank(lab: Lab) -> Data:
     logits = seven_digits(lab.next_logits(lab.ids))  # [vocabulary], as the capture keeps them
     probabilities = np.sort(lab.softmax(logits))[::-1]
     shifted = np.sort(lab.softmax(logits + CONSTANT))[::-1]
-    ranks = np.unique(np.geomspace(1, len(logits), 120).round().astype(int))
+    holding = [{"share": share, "tokens": smallest_prefix(probabilities, share)} for share in SHARES]
+    spread = np.geomspace(1, len(logits), 300).round().astype(int)
+    ranks = np.union1d(spread, [row["tokens"] for row in holding])
     return {
         "logits": logits,
         "ranks": ranks,
@@ -93,7 +102,7 @@ def capture_by_rank(lab: Lab) -> Data:
         "cumulative": probabilities.cumsum()[ranks - 1],
         "shifted": shifted[ranks - 1],
         "constant": CONSTANT,
-        "holding": [{"share": share, "tokens": smallest_prefix(probabilities, share)} for share in SHARES],
+        "holding": holding,
     }
 
 
@@ -105,8 +114,9 @@ def judge_by_rank(data: Data) -> Verdict:
     allowed = wanted * (RELATIVE_BOUND + 5e-9)
     apart = np.abs(np.array(data["probabilities"]) - wanted)
     moved = np.abs(np.array(data["shifted"]) - wanted)
+    sums = np.abs(np.array(data["cumulative"]) - expected.cumsum()[at]) <= 2e-9  # nine digits of a number up to one
     counts = [smallest_prefix(expected, row["share"]) for row in data["holding"]] == [row["tokens"] for row in data["holding"]]
-    holds = bool((apart <= allowed).all()) and bool((moved <= allowed * 10).all()) and counts
+    holds = bool((apart <= allowed).all()) and bool((moved <= allowed * 10).all()) and bool(sums.all()) and counts
     return Verdict(
         holds, f"NumPy apart by {(apart / wanted).max():.0e}, {data['constant']:g} added: {(moved / wanted).max():.0e}",
         "≤ 6e-09, ≤ 6e-08 of each probability",
@@ -125,7 +135,7 @@ def draw_by_rank(canvas: Canvas, data: Data) -> None:
     size = len(data["logits"])
     tokens = f"{half['tokens']:,} token{'s' * (half['tokens'] > 1)}"
     canvas.headline(f"Half the probability sits on {tokens}, {most['share']:.0%} on {most['tokens']:,} of {size:,}")
-    canvas.reading("All tokens from the most to the least probable. Both axes of ranks are logarithmic.")
+    canvas.reading("All tokens, from the most to the least probable. Ranks and probabilities run in powers of ten.")
     left, width = 250, WIDTH - MARGIN - 250
     upper = canvas.chart(left, 250, width, 290, ylabel="probability")
     upper.loglog(data["ranks"], data["probabilities"], color=BLUE, linewidth=4)
@@ -138,21 +148,25 @@ def draw_by_rank(canvas: Canvas, data: Data) -> None:
     upper.set_yticks([10.0**power for power in powers])
     upper.set_yticklabels(["1" if power == 0 else f"10{str(power).translate(RAISED)}" for power in powers])
     lower = canvas.chart(left, 600, width, 270, xlabel="rank of the token", ylabel="sum so far")
-    lower.semilogx(data["ranks"], data["cumulative"], color=BLUE, linewidth=4)
+    # a staircase that climbs at each rank: the point where a share is reached lies on it
+    lower.semilogx([1, *data["ranks"]], [0, *data["cumulative"]], color=BLUE, linewidth=4, drawstyle="steps-post", snap=False)
     lower.set(xlim=(1, size), ylim=(0, 1.04), yticks=[0, 0.5, 1])
     lower.set_yticklabels(["0", "50%", "100%"])
-    decades = [10**power for power in range(int(np.log10(size)) + 1)]
+    decades = [10**power for power in range(9) if power < 0.97 * np.log10(size)]  # no label beyond the edge
     for axes in (upper, lower):
         axes.set_xticks(decades)
     lower.set_xticklabels([f"{rank:,}" for rank in decades])
     lower.minorticks_off()
     for row in data["holding"]:
+        most = row["share"] > 0.95
         place = np.log(row["tokens"]) / np.log(size)
         lower.plot([row["tokens"]], [row["share"]], "o", color=INK, markersize=9, clip_on=False, zorder=3)
         x, y = left + width * place, 600 + 270 * (1 - row["share"] / 1.04)
         right = place < 0.75
-        text = f"{row['tokens']:,} hold {row['share']:.0%}"
-        canvas.text(x + (22 if right else -22), y + 26, text, size=24, weight="bold", align="left" if right else "right")
+        text = f"{row['tokens']:,} hold{'s' * (row['tokens'] == 1)} {row['share']:.0%}"
+        # right of a point the curve runs above it, left of it below; over the highest there is room on both sides
+        y += -32 if most else 26 if right else -24
+        canvas.text(x + (22 if right else -22), y, text, size=24, weight="bold", align="left" if right else "right")
 
 
 # --- 14 · the logit lens ---
@@ -210,18 +224,25 @@ def draw_lens(canvas: Canvas, data: Data) -> None:
         "Each row: one layer's state read as if it were the last; its top token and probability. Blue is the final answer."
     )
     keep = np.unique(np.linspace(0, len(rows) - 1, min(ROWS, len(rows))).round().astype(int)).tolist()
-    per_column = (len(keep) + 1) // 2
-    pitch = min(58.0, (BODY_BOTTOM - BODY_TOP - 6) / per_column)
+    columns = 1 if len(keep) <= ONE_COLUMN else 2
+    per_column = -(-len(keep) // columns)
+    room = BODY_BOTTOM - BODY_TOP - 6
+    pitch = min(150.0, room / per_column)
+    size = min(36.0, max(22.0, 0.42 * pitch))
+    top = BODY_TOP + (room - pitch * per_column) / 2
+    longest = (330 if columns == 2 else 1000) / max(rows[index]["probability"] for index in keep)
     for place, index in enumerate(keep):
         row = rows[index]
-        x, y = MARGIN + (place // per_column) * 920, BODY_TOP + (place % per_column) * pitch
+        x, y = MARGIN + (place // per_column) * 920, top + (place % per_column) * pitch
         final = row["id"] == answer
         name = "token table" if index == 0 else f"layer {index}"
-        canvas.text(x, y + 20, name, size=22, color=INK if final else GREY)
-        canvas.tile(row["text"], x + 150, y, size=22, width=260, fill=mix(BLUE, 0.18) if final else FAINT)
-        canvas.box(x + 424, y + 6, max(330 * row["probability"], 2), 28, fill=BLUE if final else PALE, radius=2)
+        middle, bar = y + 0.9 * size, x + 6.5 * size + 281
+        canvas.text(x, middle, name, size=size, color=INK if final else GREY)
+        canvas.tile(row["text"], x + 6.5 * size + 7, y, size=size, width=260, fill=mix(BLUE, 0.18) if final else FAINT)
+        length = max(longest * row["probability"], 2)
+        canvas.box(bar, y + 0.25 * size, length, 1.3 * size, fill=BLUE if final else PALE, radius=2)
         share = f"{row['probability']:.0%}" if row["probability"] >= 0.01 else "< 1%"
-        canvas.text(x + 436 + 330 * row["probability"], y + 20, share, size=22, color=BLUE if final else GREY)
+        canvas.text(bar + length + 12, middle, share, size=size, color=BLUE if final else GREY)
 
 
 SLIDES = [

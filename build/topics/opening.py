@@ -6,6 +6,7 @@ one call on everything before it. They need the model.
 
 import copy
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 if __name__ == "__main__":
@@ -180,7 +181,7 @@ def capture_running_example(lab: Lab) -> Data:
 def judge_running_example(data: Data) -> Verdict:
     steps = data["steps"]
     good = steps[0]["prefix_ids"] == [tile["id"] for tile in data["prompt"]]
-    grown = sum(b["prefix_ids"] == [*a["prefix_ids"], a["chosen"]] for a, b in zip(steps, steps[1:], strict=False))
+    grown = sum(b["prefix_ids"] == [*a["prefix_ids"], a["chosen"]] for a, b in pairwise(steps))
     best = sum(step["chosen"] == max(step["candidates"], key=lambda c: c["probability"])["id"] for step in steps)
     links = EXAMPLE_STEPS - 1
     return Verdict(
@@ -215,7 +216,7 @@ def draw_running_example(canvas: Canvas, data: Data) -> None:
         fills = [FAINT] * given + [mix(BLUE, 0.18)] * row
         canvas.tiles(pieces, MARGIN, y + 42, width=split - 2 * MARGIN, rows=2, size=28, row_gap=10, fills=fills)
         canvas.arrow(split - 50, y + 70, split, y + 70, color=INK, width=3)
-        x, room = split + 20, (WIDTH - MARGIN - split - 20) / len(step["candidates"])
+        x, room = split + 20.0, (WIDTH - MARGIN - split - 20) / len(step["candidates"])
         for candidate in step["candidates"]:
             chosen = candidate["id"] == step["chosen"]
             box = canvas.tile(
