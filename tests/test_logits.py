@@ -36,10 +36,11 @@ def taken(slide, lab: Lab) -> dict:
     return json.loads(to_json(slide.capture(lab)))
 
 
-def drawn_whole(slide, data: dict) -> bool:
+def flaws(slide, data: dict) -> list[str]:
+    """What is wrong with the layout of the slide's figure."""
     canvas = Canvas(slide.kind)
     slide.draw(canvas, data)
-    return problems(canvas) == []
+    return problems(canvas)
 
 
 def refused(slide, data) -> None:
@@ -78,7 +79,7 @@ def test_equal_scores_are_ranked_by_id_on_both_sides(gpt2_lab):
 
 def test_a_vocabulary_of_equal_scores_holds_and_is_drawn_whole(gpt2_lab):
     data = taken(TOP_SCORES, scored(gpt2_lab, np.full(gpt2_lab.model.config.vocab_size, -3.0)))
-    assert drawn_whole(TOP_SCORES, data)
+    assert flaws(TOP_SCORES, data) == []
 
 
 def test_a_score_left_out_of_the_sample_is_found(gpt2_lab, captured):
@@ -120,7 +121,7 @@ def test_any_distribution_holds_and_is_drawn_whole(spread, lead, gpt2_lab):
     logits[5] += lead
     data = taken(BY_RANK, scored(gpt2_lab, logits))
     assert assert_holds(BY_RANK, data).holds
-    assert drawn_whole(BY_RANK, data)
+    assert flaws(BY_RANK, data) == []
 
 
 @pytest.mark.parametrize("place", ["probabilities", "shifted", "cumulative"])
@@ -170,4 +171,4 @@ def test_any_number_of_layers_is_drawn_whole(layers, agreeing, gpt2_lab, capture
     other = {**answer, "id": answer["id"] + 1, "text": " somewhere-else-entirely", "probability": 0.004}
     same = {"all": lambda n: True, "last": lambda n: n == layers, "none but every second": lambda n: n % 2 == layers % 2}
     rows = [{**(answer if same[agreeing](n) else other), "layer": n} for n in range(layers + 1)]
-    assert drawn_whole(LENS, {**data, "rows": rows})
+    assert flaws(LENS, {**data, "rows": rows}) == []

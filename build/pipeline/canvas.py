@@ -4,6 +4,7 @@ Positions are pixels of a 1920 x 1080 sheet, origin at the top left, y growing d
 Fonts come from Python packages and from matplotlib, never from the system, so that every machine draws the same bytes.
 """
 
+import bisect
 import functools
 import importlib.util
 import logging
@@ -197,11 +198,14 @@ class Canvas:
             size = max(smallest, size - 1)
             broken = self._break(text, size, weight, mono, width)
         if len(broken) > lines:
-            last = broken[lines - 1]
-            while last and self.measure(last + "…", size, weight=weight, mono=mono)[0] > width:
-                last = last[:-1]
-            broken = [*broken[: lines - 1], last.rstrip() + "…"]
+            broken = [*broken[: lines - 1], self._elided(broken[lines - 1], size, weight, mono, width)]
         return "\n".join(broken), size
+
+    def _elided(self, text: str, size: float, weight: str, mono: bool, width: float) -> str:
+        """The longest beginning of `text` that fits `width` with an ellipsis after it."""
+        cuts = range(len(text) + 1)
+        kept = bisect.bisect_right(cuts, width, key=lambda n: self.measure(text[:n] + "…", size, weight=weight, mono=mono)[0]) - 1
+        return text[: max(kept, 0)].rstrip() + "…"
 
     def _break(self, text, size, weight, mono, width) -> list[str]:
         """Break at spaces; a single word wider than `width` is broken between characters."""
@@ -290,9 +294,7 @@ class Canvas:
         while self.measure(shown, size, mono=True)[0] > width and size > LABEL:
             size = max(LABEL, size - 1)
         if self.measure(shown, size, mono=True)[0] > width:
-            while shown and self.measure(shown + "…", size, mono=True)[0] > width:
-                shown = shown[:-1]
-            shown += "…"
+            shown = self._elided(shown, size, "regular", True, width)
         return shown, size
 
     def tile_width(self, piece: str, size: float = 28) -> float:

@@ -103,7 +103,7 @@ def draw_attention(canvas: Canvas, data: Data) -> None:
     else:
         finding = f"this head spends {data['looking_back']:.0%} of its attention on the ones before"
     canvas.headline(f"No token looks ahead: {finding}")
-    canvas.reading("Each row is a token, each column a token it may look at: the darker, the more. Each whole row sums to one.")
+    canvas.reading("Each row is a token, each column one it may look at, in percent. Each whole row sums to 100.")
     cell, left, top = min(90.0, 616 / count), 290, 232
     for row in range(count):
         y, last = top + row * cell, row == count - 1
@@ -112,7 +112,7 @@ def draw_attention(canvas: Canvas, data: Data) -> None:
             share = rows[row, start + column]
             canvas.box(left + column * cell, y, cell - 3, cell - 3, fill=mix(BLUE, 0.04 + 0.96 * share), radius=1)
             if cell >= 54 and share >= 0.01:
-                canvas.text(left + (column + 0.5) * cell - 1, y + cell / 2 - 1, f"{share:.0%}", size=22, align="center",
+                canvas.text(left + (column + 0.5) * cell - 1, y + cell / 2 - 1, f"{100 * share:.0f}", size=24, align="center",
                             color="white" if share > 0.45 else INK)  # fmt: skip
         canvas.text(left + (row + 0.5) * cell - 1, top + count * cell + 8, visible(pieces[start + row]), size=22, mono=True,
                     color=GREY, align="center", valign="top", rotation=90, wrap=110, lines=1, smallest=22)  # fmt: skip
@@ -176,11 +176,11 @@ def judge_every_logit(data: Data) -> Verdict:
     # five digits are kept of each logit of the picture
     pictured = np.allclose(logits[data["sample_ids"]], data["sample_first"][-1], rtol=1e-4, atol=1e-6)
     ranked = bool((np.diff(logits[order]) <= 0).all()) and logits[order[0]] == logits.max()
-    earlier, last = max(moved[:-1].max(), apart[:-1].max()), min(moved[-1], apart[-1])
+    earlier = max(moved[:-1].max(), apart[:-1].max())
     return Verdict(
-        bool(earlier < AHEAD_BOUND < last and (apart <= moved + 1e-6).all() and pictured and ranked),
+        bool(earlier < AHEAD_BOUND < apart[-1] and (apart <= moved + 1e-6).all() and pictured and ranked),
         f"last token replaced: earlier positions move {earlier:.1e}",
-        f"< {AHEAD_BOUND:.0e}; the last moves {last:.1f}",
+        f"< {AHEAD_BOUND:.0e}; the last moves {moved[-1]:.1f}",
     )
 
 
@@ -198,7 +198,7 @@ def draw_every_logit(canvas: Canvas, data: Data) -> None:
     axes = canvas.chart(170, 240, WIDTH - MARGIN - 170, 440, ylabel="raw logit", xlabel="token id")
     axes.plot(np.arange(len(logits)), logits, ".", color=GREY, markersize=1.6, alpha=0.35, rasterized=True, zorder=1)
     span = logits.max() - logits.min()
-    axes.set(xlim=(0, len(logits)), ylim=(logits.min() - 0.05 * span, logits.max() + 0.12 * span))
+    axes.set(xlim=(0, len(logits)), ylim=(logits.min() - 0.05 * span, logits.max() + 0.16 * span))
     axes.set_xticks([tick for tick in axes.get_xticks() if 0 <= tick < 0.97 * len(logits)])  # no label beyond the edge
     axes.xaxis.set_major_formatter(lambda value, _: f"{int(value):,}")
     label_best(canvas, axes, logits, data["best"])
@@ -218,19 +218,22 @@ def draw_every_logit(canvas: Canvas, data: Data) -> None:
 
 
 def label_best(canvas: Canvas, axes: Any, logits: np.ndarray, best: list[Data]) -> None:
-    """Tiles beside the dots of the highest logits; one that would cover another is left out."""
-    taken: list[Box] = []
-    for rank, token in enumerate(best):
-        axes.plot([token["id"]], [logits[token["id"]]], "o", color=BLUE if rank == 0 else INK, markersize=11 if rank == 0 else 6,
-                  clip_on=False, zorder=3)  # fmt: skip
-        x, y = axes.transData.transform((token["id"], logits[token["id"]]))
-        size = 26 if rank == 0 else 22
-        width = min(canvas.tile_width(token["text"], size), 260.0)
-        left = x + 16 if x + 16 + width < WIDTH - MARGIN else x - 16 - width
-        spot = Box(left, HEIGHT - y - 0.9 * size, width, 1.8 * size)
-        if all(spot.right < other.x or other.right < spot.x or spot.bottom < other.y or other.bottom < spot.y for other in taken):
+    """Tiles over the dots of the highest logits; one that would cover another, or another's dot, is left out."""
+    spots = [axes.transData.transform((token["id"], logits[token["id"]])) for token in best]
+    taken = [Box(x - 8, HEIGHT - y - 8, 16, 16) for x, y in spots]
+    for rank, (token, (x, y)) in enumerate(zip(best, spots, strict=True)):
+        color, size = (BLUE, 26) if rank == 0 else (INK, 22)
+        axes.plot([token["id"]], [logits[token["id"]]], "o", color=color, markersize=8, clip_on=False, zorder=3)
+        width = min(canvas.tile_width(token["text"], size), 300.0)
+        left = min(max(x - width / 2, 180), WIDTH - MARGIN - width)
+        spot = Box(left, HEIGHT - y - 12 - 1.8 * size, width, 1.8 * size)
+        if not any(overlap(spot, other) for other in taken):
             fill = mix(BLUE, 0.18) if rank == 0 else FAINT
             taken.append(canvas.tile(token["text"], spot.x, spot.y, size=size, width=width, fill=fill))
+
+
+def overlap(one: Box, other: Box) -> bool:
+    return one.x < other.right and other.x < one.right and one.y < other.bottom and other.y < one.bottom
 
 
 SLIDES = [

@@ -165,7 +165,7 @@ def draw_by_rank(canvas: Canvas, data: Data) -> None:
         right = place < 0.75
         text = f"{row['tokens']:,} hold{'s' * (row['tokens'] == 1)} {row['share']:.0%}"
         # right of a point the curve runs above it, left of it below; over the highest there is room on both sides
-        y += -32 if most else 26 if right else -24
+        y += -34 if most else 26 if right else -19
         canvas.text(x + (22 if right else -22), y, text, size=24, weight="bold", align="left" if right else "right")
 
 
@@ -227,8 +227,8 @@ def draw_lens(canvas: Canvas, data: Data) -> None:
     columns = 1 if len(keep) <= ONE_COLUMN else 2
     per_column = -(-len(keep) // columns)
     room = BODY_BOTTOM - BODY_TOP - 6
-    pitch = min(150.0, room / per_column)
-    size = min(36.0, max(22.0, 0.42 * pitch))
+    pitch = min(150.0, room / per_column) if columns == 1 else min(70.0, room / per_column)
+    size = min(36.0, max(22.0, 0.42 * pitch)) if columns == 1 else 22.0
     top = BODY_TOP + (room - pitch * per_column) / 2
     longest = (330 if columns == 2 else 1000) / max(rows[index]["probability"] for index in keep)
     for place, index in enumerate(keep):
