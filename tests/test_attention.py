@@ -1,26 +1,20 @@
-"""Slides 10-11: no head looks ahead and no later token reaches back, in models of both shapes."""
+"""Slides 10-11: the rule that picks the head, what a mask leaves of the weights, and what a later token may change."""
 
-import copy
 import json
 
 import numpy as np
 import pytest
 
+from conftest import HOSTILE_SENTENCES
 from pipeline import models
+from pipeline.canvas import Canvas
 from pipeline.errors import BadInput
 from pipeline.lab import DEFAULT_SENTENCE, Lab
 from pipeline.slide import OracleFailure, assert_holds, to_json
 from small_models import build_llama
-from topics.attention import SLIDES, attentions, both_ways, looking_back
+from topics import attention
 
-ATTENTION, EVERY_LOGIT = SLIDES
-LABS = pytest.mark.parametrize("name", ["lab", "gpt2_lab", "llama_lab"])
-
-
-@pytest.fixture(scope="module")
-def llama_lab(tmp_path_factory) -> Lab:
-    loaded = models.choose(str(build_llama(tmp_path_factory.mktemp("llama"), heads=4, kv_heads=2))).load()
-    return Lab(DEFAULT_SENTENCE, lambda: loaded)
+HEAD, EVERY_LOGIT = attention.SLIDES
 
 
 def refused(slide, data) -> None:
@@ -28,124 +22,119 @@ def refused(slide, data) -> None:
         assert_holds(slide, json.loads(to_json(data)))
 
 
-# --- 10 ---
-
-
-@LABS
-def test_every_query_head_has_its_own_square_of_weights_whatever_it_shares(name, request):
-    lab = request.getfixturevalue(name)
-    layers = attentions(lab, lab.ids, causal=True)
-    config, n = lab.model.config, len(lab.ids)
-    assert [weights.shape for weights in layers] == [(config.num_attention_heads, n, n)] * config.num_hidden_layers
-    assert all((np.triu(weights, k=1) == 0).all() for weights in layers)
-
-
-@LABS
-def test_both_shapes_hold_and_are_refused_with_the_mask_left_off(name, request, captured):
-    lab = request.getfixturevalue(name)
-    for slide in SLIDES:
-        data = captured(slide, lab)
+def test_every_query_head_of_a_grouped_query_model_has_its_own_square_of_weights(tmp_path, captured):
+    loaded = models.choose(str(build_llama(tmp_path, heads=4, kv_heads=2))).load()
+    grouped = Lab(DEFAULT_SENTENCE, lambda: loaded)
+    layers, n = attention.attentions(grouped, grouped.ids, causal=True), len(grouped.ids)
+    assert [weights.shape for weights in layers] == [(4, n, n)] * grouped.model.config.num_hidden_layers
+    for slide in attention.SLIDES:
+        data = captured(slide, grouped)
         assert assert_holds(slide, data).holds
-        refused(slide, slide.sabotage(data, lab))
+        refused(slide, slide.sabotage(data, grouped))
 
 
-def test_the_mask_left_off_lets_every_token_but_the_last_look_ahead(gpt2_lab):
-    for weights in attentions(gpt2_lab, gpt2_lab.ids, causal=False):
-        assert (np.triu(weights, k=1).sum(axis=-1)[:, :-1] > 0).all()
-        assert weights.sum(axis=-1) == pytest.approx(1, abs=1e-5)
+def test_the_rule_counts_earlier_tokens_but_neither_the_first_nor_the_token_itself():
+    count = 5
+    to_first, to_itself, one_back = np.zeros((3, count, count))
+    to_first[:, 0] = 1
+    np.fill_diagonal(to_itself, 1)
+    one_back[0, 0] = one_back[1, 0] = 1
+    for row in range(2, count):
+        one_back[row, row - 1] = 1
+    assert attention.looking_back([np.stack([to_first, to_itself, one_back])]).tolist() == [[0, 0, 1]]
 
 
-def test_equal_scores_give_each_token_an_equal_share_of_what_it_may_see(gpt2_lab):
-    flat = copy.deepcopy(gpt2_lab.loaded)
-    for block in flat.model.transformer.h:
-        block.attn.c_attn.weight.data.zero_()
-    lab = Lab(gpt2_lab.sentence, lambda: flat)
-    n = len(lab.ids)
-    expected = np.tril(np.ones((n, n))) / np.arange(1, n + 1)[:, None]
-    for weights in attentions(lab, lab.ids, causal=True):
-        assert weights == pytest.approx(np.broadcast_to(expected, weights.shape), abs=1e-6)
+def test_the_first_token_can_only_look_at_itself(lab, captured):
+    assert captured(HEAD, lab)["rows"][0][0] == 1
 
 
-def test_attention_weights_that_come_back_empty_are_refused(gpt2_lab):
-    fused = copy.deepcopy(gpt2_lab.loaded)
-    fused.model.set_attn_implementation("sdpa")  # never writes the weights down
-    with pytest.raises(BadInput, match="0 of 2 layers"):
-        attentions(Lab(gpt2_lab.sentence, lambda: fused), gpt2_lab.ids, causal=True)
+def test_a_weight_moved_ahead_is_refused(lab, captured):
+    data = captured(HEAD, lab)
+    data["rows"][0] = data["rows"][0][::-1]
+    refused(HEAD, data)
 
 
-def test_looking_back_counts_neither_the_first_token_nor_the_token_itself():
-    resting, itself, back = (np.zeros((4, 4)) for _ in range(3))
-    resting[:, 0] = 1
-    np.fill_diagonal(itself, 1)
-    back[0, 0] = back[1, 0] = back[2, 1] = back[3, 1] = 1
-    half = (resting + back) / 2
-    assert looking_back([np.stack([resting, itself]), np.stack([back, half])]) == pytest.approx(np.array([[0, 0], [1, 0.5]]))
+def test_a_weight_ahead_in_a_head_that_is_not_shown_is_refused(lab, captured):
+    refused(HEAD, {**captured(HEAD, lab), "most_above_diagonal": 1e-9})
 
 
-def test_the_head_shown_looks_back_most(gpt2_lab, captured):
-    data = captured(ATTENTION, gpt2_lab)
-    every = looking_back(attentions(gpt2_lab, gpt2_lab.ids, causal=True))
-    assert data["looking_back"] == pytest.approx(every.max()) == every[data["layer"] - 1, data["head"] - 1]
+@pytest.mark.parametrize("place", ["rows", "row_sums"])
+def test_a_row_that_does_not_sum_to_one_is_refused(lab, captured, place):
+    data = captured(HEAD, lab)
+    data[place][-1] = (np.array(data[place][-1]) * 0.999).tolist()
+    refused(HEAD, data)
 
 
-@pytest.mark.parametrize(
-    ("row", "column", "change"), [(0, 1, 1e-7), (3, 2, 1e-3), (3, 2, -2.0)], ids=["ahead", "sum", "negative"]
-)
-def test_one_weight_that_is_off_is_refused(row, column, change, gpt2_lab, captured):
-    data = captured(ATTENTION, gpt2_lab)
-    data["rows"][row][column] += change
-    refused(ATTENTION, data)
+def test_a_row_that_is_left_out_is_refused(lab, captured):
+    data = captured(HEAD, lab)
+    refused(HEAD, {**data, "row_sums": data["row_sums"][1:]})
 
 
-@pytest.mark.parametrize(("place", "value"), [("most_above_diagonal", 1e-6), ("worst_row_sum", 1e-3)])
-def test_a_flaw_in_a_head_that_is_not_shown_is_refused(place, value, gpt2_lab, captured):
-    refused(ATTENTION, {**captured(ATTENTION, gpt2_lab), place: value})
+def test_a_long_sentence_keeps_the_last_rows_whole_and_the_capture_small(lab):
+    long = Lab(HOSTILE_SENTENCES["long"], lambda: lab.loaded)
+    text = to_json(HEAD.capture(long))
+    data = json.loads(text)
+    assert len(text) < 50_000
+    assert np.shape(data["rows"]) == (attention.SHOWN_POSITIONS, len(long.ids))
+    assert_holds(HEAD, data)
 
 
-@pytest.mark.parametrize("slide", SLIDES, ids=lambda slide: slide.name)
-def test_a_sentence_of_one_token_is_shown_with_its_completion(slide, gpt2_lab):
-    lab = Lab("Hi", lambda: gpt2_lab.loaded)
-    assert len(lab.ids) == 1
-    data = json.loads(to_json(slide.capture(lab)))
-    assert len(data["pieces"]) > 2
-    assert data["pieces"] == lab.pieces(lab.ids + lab.completion)[: len(data["pieces"])]
-    assert assert_holds(slide, data).holds
+def test_a_model_that_gives_no_attention_weights_is_told_in_one_line(gpt2_lab, monkeypatch):
+    model = gpt2_lab.model
+
+    class Silent:
+        config = model.config
+
+        def __call__(self, *args, **settings):
+            out = model(*args, **settings)
+            out.attentions = None
+            return out
+
+    silent = Lab(gpt2_lab.sentence, lambda: gpt2_lab.loaded)
+    monkeypatch.setattr(Lab, "model", Silent())
+    with pytest.raises(BadInput, match="attention weights"):
+        attention.attentions(silent, silent.ids, causal=True)
 
 
-# --- 11 ---
-
-
-@LABS
-def test_another_last_token_moves_no_earlier_logit(name, request):
-    lab = request.getfixturevalue(name)
-    other = [*lab.ids[:-1], lab.ids[0]]
-    moved = np.abs(both_ways(lab, lab.ids, causal=True) - both_ways(lab, other, causal=True)).max(axis=-1)
-    assert moved[:-1].max() < 1e-4 < moved[-1]
-    moved = np.abs(both_ways(lab, lab.ids, causal=False) - both_ways(lab, other, causal=False)).max(axis=-1)
-    assert moved.min() > 1e-4
-
-
-def test_the_dots_are_the_logits_of_the_call(gpt2_lab, captured):
-    data = captured(EVERY_LOGIT, gpt2_lab)
-    assert data["logits"] == pytest.approx(gpt2_lab.next_logits(gpt2_lab.ids), rel=1e-4)
-    assert data["best"][0]["id"] == gpt2_lab.completion[0]
-
-
-def test_the_last_token_is_replaced_by_another_even_where_it_is_the_models_own_choice(gpt2_lab):
-    lab = Lab(gpt2_lab.sentence, lambda: gpt2_lab.loaded)
-    lab.ids = gpt2_lab.ids + gpt2_lab.completion[:1]
-    data = json.loads(to_json(EVERY_LOGIT.capture(lab)))
-    assert data["replaced_by"] != data["pieces"][-1]
-    assert assert_holds(EVERY_LOGIT, data).holds
-
-
-@pytest.mark.parametrize("flaw", ["an earlier position moves", "the last does not move", "another winner"])
-def test_a_capture_that_tells_another_story_is_refused(flaw, gpt2_lab, captured):
-    data = captured(EVERY_LOGIT, gpt2_lab)
-    if flaw == "an earlier position moves":
-        data["moved"][2] = 1e-3
-    elif flaw == "the last does not move":
-        data["moved"][-1] = 0.0
-    else:
-        data["best"].reverse()
+def test_an_earlier_score_that_moves_in_the_sample_is_refused(lab, captured):
+    data = captured(EVERY_LOGIT, lab)
+    data["sample_second"][2][3] += 2 * attention.AHEAD_BOUND
     refused(EVERY_LOGIT, data)
+
+
+def test_an_earlier_score_that_moves_elsewhere_is_refused(lab, captured):
+    data = captured(EVERY_LOGIT, lab)
+    data["moved"][0] = 2 * attention.AHEAD_BOUND
+    refused(EVERY_LOGIT, data)
+
+
+def test_a_second_run_with_the_same_last_token_is_refused(lab, captured):
+    data = captured(EVERY_LOGIT, lab)
+    data["moved"][-1] = 0.0
+    data["sample_second"][-1] = data["sample_first"][-1]
+    refused(EVERY_LOGIT, data)
+
+
+def test_winners_out_of_order_are_refused(lab, captured):
+    data = captured(EVERY_LOGIT, lab)
+    data["best"].reverse()
+    refused(EVERY_LOGIT, data)
+
+
+def test_a_picture_of_other_logits_is_refused(lab, captured):
+    data = captured(EVERY_LOGIT, lab)
+    data["logits"] = data["logits"][1:] + data["logits"][:1]
+    refused(EVERY_LOGIT, data)
+
+
+def test_the_winner_is_labelled_and_no_label_covers_another(lab, captured):
+    data = captured(EVERY_LOGIT, lab)
+    canvas = Canvas()
+    axes = canvas.chart(170, 240, 1690, 440)
+    axes.set(xlim=(0, 100), ylim=(0, 20))
+    near = [{"id": token_id, "text": "a long token"} for token_id in (50, 51, 52, 90, 3)]
+    before = len(canvas.sheet.texts)
+    attention.label_best(canvas, axes, np.linspace(10, 12, 100), near)
+    assert len(canvas.sheet.texts) - before == 3
+    EVERY_LOGIT.draw(canvas, data)
+    assert any(data["best"][0]["text"].strip() in text.get_text() for text in canvas.sheet.texts)

@@ -53,7 +53,7 @@ def test_what_is_pictured_is_what_litellm_really_posted_and_received():
 
 
 def one_shape_fields(answer):
-    from pipeline.json_panel import flat
+    from pipeline.messages import flat
 
     return flat(answer)
 

@@ -72,7 +72,8 @@ def test_one_place_saves_figures_and_one_place_loads_models():
         return {path.name for path in MODULES if re.search(pattern, path.read_text("utf-8"))}
 
     assert users(r"\.savefig\(") == {"canvas.py"}
-    assert users(r"set_num_threads|AutoModelForCausalLM\.from_pretrained") == {"models.py"}
+    assert users(r"set_num_threads") == {"loading.py"}
+    assert users(r"AutoModelForCausalLM\.from_pretrained") == {"loading.py", "embedded.py"}  # embedded reads its GGUF once
 
 
 def test_topics_import_the_pipeline_and_never_each_other():

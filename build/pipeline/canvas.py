@@ -398,10 +398,10 @@ class Canvas:
         sign, room = ("✓ holds" if holds else "✗ fails"), WIDTH - 2 * MARGIN - width - 40
         shown = f"{sign} · {verdict}"
         right = min(self.measure(literal(shown), STRIP)[0], room * 0.6)
-        self.text(WIDTH - MARGIN, y, shown, size=STRIP, color=GREEN if holds else RED, align="right", valign="center_baseline",
-                  wrap=room * 0.6 + 4, lines=1, smallest=STRIP)  # fmt: skip
-        self.text(MARGIN + width + 16, y, source, size=STRIP, color=GREY, valign="center_baseline", wrap=room - right - 16, lines=1,
-                  smallest=STRIP)  # fmt: skip
+        color, left = GREEN if holds else RED, MARGIN + width + 16
+        self.text(WIDTH - MARGIN, y, shown, size=STRIP, color=color, align="right", valign="center_baseline",
+                  wrap=room * 0.6 + 4, lines=1)  # fmt: skip
+        self.text(left, y, source, size=STRIP, color=GREY, valign="center_baseline", wrap=room - right - 16, lines=1)
 
     def save(self, path: Path) -> None:
         """Write the PNG. A character that no font covers is an error, not a box."""

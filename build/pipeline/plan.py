@@ -16,7 +16,7 @@ from pipeline.slide import Slide
 
 CAPTURE_MODULES = ("pipeline.lab",)
 MODEL_MODULES = ("pipeline.models",)
-SERVER_MODULES = ("pipeline.servers", "pipeline.wire", "pipeline.one_shape", "pipeline.json_panel")
+SERVER_MODULES = ("pipeline.servers", "pipeline.wire", "pipeline.one_shape")
 MODEL_PINS = ("torch", "transformers", "numpy")
 SERVER_PINS = ("requests", "litellm", "transformers")
 DRAW_MODULES = ("pipeline.canvas",)

@@ -44,12 +44,15 @@ def attentions(lab: Lab, ids: list[int], causal: bool) -> list[np.ndarray]:
 
 
 def looking_back(layers: list[np.ndarray]) -> np.ndarray:
-    """What each head gives to earlier tokens other than the first, where many heads rest: the mean row, [layers, heads]."""
+    """How much each head gives to one earlier token, not counting the first, where many heads rest: [layers, heads].
+
+    Of each row the largest such weight, and of those the mean; the first two rows have no such token.
+    """
     everything = np.stack(layers)
     count = everything.shape[-1]
-    earlier = np.tril(np.ones((count, count)), k=-1)  # row: who looks; column: at whom
+    earlier = np.tril(np.ones((count, count), dtype=np.float32), k=-1)  # row: who looks; column: at whom
     earlier[:, 0] = 0
-    return (everything * earlier).sum(axis=(-2, -1)) / (count - 2)  # the first two rows have no such token
+    return (everything * earlier).max(axis=-1).sum(axis=-1) / (count - 2)
 
 
 def capture_attention(lab: Lab) -> Data:
@@ -101,7 +104,7 @@ def draw_attention(canvas: Canvas, data: Data) -> None:
     if data["one_back"] >= 0.5:
         finding = f"this head spends {data['one_back']:.0%} of its attention on the one just before"
     else:
-        finding = f"this head spends {data['looking_back']:.0%} of its attention on the ones before"
+        finding = f"this head spends {data['looking_back']:.0%} of its attention on one token before"
     canvas.headline(f"No token looks ahead: {finding}")
     canvas.reading("Each row is a token, each column one it may look at, in percent. Each whole row sums to 100.")
     cell, left, top = min(90.0, 616 / count), 290, 232

@@ -23,6 +23,7 @@ from pipeline.slide import Data, Slide, Verdict
 NORM_BOUND = 1e-3  # float32 sums of a few hundred terms near 20 against float64 leave a few 1e-6; the layer before is 15 off
 SHOWN_POSITIONS = 14  # columns of a heat map: more would be too narrow for a token
 SHOWN_PARTS = 10  # rows of slide 8: more would be too low to read
+SMALLEST_SPAN = 4  # the shades span at least this factor: lengths that hardly differ must look alike
 PLACES = 5_000  # numbers of the output matrix that slide 9 keeps
 
 
@@ -46,14 +47,16 @@ def run_through(lab: Lab, parts: Anatomy) -> Data:
     ran: dict[Any, tuple[list[int], list[int]]] = {}  # module -> shapes in and out, without the batch of one
 
     def note(module: Any, args: tuple, kwargs: dict, output: Any) -> None:
-        ran[module] = tuple(list(first_tensor(*value).shape[1:]) for value in ((args, kwargs), (output,)))
+        into, out = (list(first_tensor(*value).shape[1:]) for value in ((args, kwargs), (output,)))
+        ran[module] = into, out
 
     chain = {parts.table: "token table"}
     chain |= {block: f"block {number}" for number, block in enumerate(parts.layers, 1)}
     chain |= {parts.norm: "final norm", parts.head: "output matrix"}
     others = (module for module in parts.backbone.children() if module not in chain and module is not parts.layers)
     beside = [module for module in others if list(module.parameters())]
-    inside = {module: name for name, module in parts.layers[0].named_modules() if list(module.parameters(recurse=False))}
+    first = (named for block in parts.layers[:1] for named in block.named_modules())
+    inside = {module: name for name, module in first if list(module.parameters(recurse=False))}
     with hooked([(module, note) for module in [*chain, *beside, *inside]]):
         lab.logits(lab.ids)
     seen: set[int] = set()
@@ -84,12 +87,12 @@ def judge_anatomy(data: Data) -> Verdict:
     total = sum(stage["parameters"] for stage in stages)
     chain = [stage for stage in stages if not stage["beside"]]
     joints = sum(after["into"] == before["out"] for before, after in pairwise(chain))
-    first_block = next(stage for stage in stages if stage["name"] == "block 1")
+    first_block = sum(stage["parameters"] for stage in stages if stage["name"] == "block 1")
     return Verdict(
         total == data["total"]
         and joints == len(chain) - 1 == data["layers"] + 2
         and [chain[0]["into"], chain[-1]["out"]] == [[data["ids"]], [data["ids"], data["vocabulary"]]]
-        and sum(part["parameters"] for part in data["block"]) == first_block["parameters"],
+        and sum(part["parameters"] for part in data["block"]) == first_block,
         f"{total:,} parameters, {joints} joints fit",
         f"= {data['total']:,}, {data['layers'] + 2} of {data['layers'] + 2}",
     )
@@ -233,7 +236,8 @@ def spoil_hidden(data: Data, lab: Lab) -> Data:
 def draw_hidden(canvas: Canvas, data: Data) -> None:
     norms, pieces = np.array(data["norms"]), data["pieces"]
     growth = norms[-1, -1] / norms[0, -1]
-    canvas.headline(f"Layer by layer each token's vector is added to: the last one ends {growth:,.0f} times as long")
+    times = f"{growth:,.0f}" if growth >= 10 else f"{growth:.1f}"
+    canvas.headline(f"Layer by layer each token's vector is added to: the last one ends {times} times as long")
     canvas.reading(
         "One column a token, one row a layer, the token table at the bottom. The darker, the longer the vector (log scale)."
     )
@@ -241,33 +245,29 @@ def draw_hidden(canvas: Canvas, data: Data) -> None:
     if len(shown) > SHOWN_POSITIONS:
         shown = [0, *range(len(pieces) - SHOWN_POSITIONS + 1, len(pieces))]
     left, top, bottom, right = 230, 230, 880, 1430
-    column, row = min(220, (right - left) / len(shown)), (bottom - top) / len(norms)
-    low, high = np.log(norms.min()), np.log(norms.max())
+    cut = 30 if len(shown) < len(pieces) else 0  # the gap where tokens are left out
+    column, row = min(220, (right - left - cut) / len(shown)), (bottom - top) / len(norms)
+    low = np.log(norms.min())
+    high = max(np.log(norms.max()), low + np.log(SMALLEST_SPAN))
     for place, position in enumerate(shown):
+        x = left + place * column + (cut if place else 0)
         for layer, length in enumerate(norms[:, position]):
-            share = (np.log(length) - low) / max(high - low, 1e-9)
-            canvas.box(
-                left + place * column,
-                bottom - (layer + 1) * row,
-                column - 3,
-                row - 2,
-                fill=mix(BLUE, 0.05 + 0.95 * share),
-                radius=0,
-            )
-        canvas.tile(pieces[position], left + place * column, bottom + 14, size=24, width=column - 6)
+            shade = mix(BLUE, 0.05 + 0.95 * (np.log(length) - low) / (high - low))
+            canvas.box(x, bottom - (layer + 1) * row, column - 3, row - 2, fill=shade, radius=0)
+        canvas.tile(pieces[position], x, bottom + 14, size=24, width=column - 3)
     if len(shown) < len(pieces):
         canvas.text(left, bottom + 76, f"the first token, then the last {len(shown) - 1} of {len(pieces)}", size=22, color=GREY)
     canvas.text(left - 20, bottom - row / 2, "token table", size=22, color=GREY, align="right")
     canvas.text(left - 20, top + row / 2, f"layer {len(norms) - 1}", size=22, color=GREY, align="right")
-    x = left + len(shown) * column + 60
+    x = left + cut + len(shown) * column + 60
     canvas.text(x, top + 20, "length of the vector", size=24, color=GREY, wrap=WIDTH - MARGIN - x)
     for number in range(5):
         share = 1 - number / 4
-        y = top + 90 + number * 62
+        y = top + 62 + number * 62
         canvas.box(x, y, 56, 56, fill=mix(BLUE, 0.05 + 0.95 * share), radius=2)
         length = np.exp(low + share * (high - low))
-        canvas.text(x + 72, y + 28, f"{length:,.0f}" if length >= 100 else f"{length:.3g}", size=24)
-    most, place = np.unravel_index(norms.argmax(), norms.shape)
+        canvas.text(x + 72, y + 28, f"{length:,.0f}" if length >= 99.95 else f"{length:#.3g}", size=24)
+    most, place = (int(index) for index in np.unravel_index(norms.argmax(), norms.shape))
     where = "in the token table" if most == 0 else f"after layer {most}"
     room = WIDTH - MARGIN - x
     canvas.text(x, top + 420, f"longest: token {place + 1}, {where}", size=24, color=GREY, wrap=room, lines=2, smallest=22)

@@ -72,7 +72,7 @@ def signed(number: str) -> str:
 def draw_top_scores(canvas: Canvas, data: Data) -> None:
     score = dict(zip(data["sample_ids"], data["sample_logits"], strict=True))
     scores = [score[token_id] for token_id in data["torch_order"]]
-    highest, middle = signed(f"{scores[0]:.1f}"), signed(f"{data['median']:.1f}")
+    highest, middle = signed(f"{scores[0]:z.1f}"), signed(f"{data['median']:z.1f}")
     canvas.headline(f"Raw scores, no unit, no sum: the highest is {highest}, the middle of all is {middle}")
     canvas.reading(f"The {TOP} highest of {data['vocabulary']:,} logits. A bar starts at the median score of the vocabulary.")
     pitch, left, longest = (BODY_BOTTOM - BODY_TOP) / TOP, 400, 1250

@@ -13,8 +13,9 @@ if __name__ == "__main__":
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 from pipeline.canvas import BLUE, BODY_BOTTOM, BODY_TOP, FAINT, GREY, INK, MARGIN, PALE, WIDTH, Canvas, literal, mix
-from pipeline.json_panel import draw_json, settle
+from pipeline.json_panel import draw_json
 from pipeline.lab import Lab
+from pipeline.messages import settle
 from pipeline.slide import Data, Slide, Verdict
 from pipeline.wire import Exchange, same_model
 

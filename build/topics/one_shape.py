@@ -13,8 +13,9 @@ if __name__ == "__main__":
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 from pipeline.canvas import BLUE, BODY_BOTTOM, BODY_TOP, FAINT, GREY, INK, LABEL, MARGIN, PALE, WIDTH, Canvas, mix
-from pipeline.json_panel import VARIES, draw_json, flat, settle, spelled, wrap
+from pipeline.json_panel import draw_json, spelled, wrap
 from pipeline.lab import Lab
+from pipeline.messages import VARIES, flat, settle
 from pipeline.slide import Data, Slide, Verdict
 from pipeline.wire import same_model
 

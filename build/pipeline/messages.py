@@ -1,0 +1,41 @@
+"""Requests and answers as a capture keeps them: what differs from call to call replaced, every leaf with its path.
+
+Knows no figure and opens no socket.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+VARIES = "(varies)"  # in a capture, in place of what differs from call to call
+VARYING = {
+    "id", "created", "created_at", "system_fingerprint", "total_duration", "load_duration", "prompt_eval_duration",
+    "eval_duration", "service_tier", "x_groq", "timings", "queue_time",
+}  # fmt: skip
+
+
+def settle(value: Any, *, drop_unset: bool = False) -> Any:
+    """A message as a capture keeps it: ids, times and long id lists replaced by what they are; an empty list said to be.
+
+    drop_unset leaves out what is None or empty: litellm's answers carry every field that any provider might set.
+    """
+    if isinstance(value, Mapping):
+        return {
+            key: VARIES if key in VARYING else f"({len(child)} ids)" if key == "context" else settle(child, drop_unset=drop_unset)
+            for key, child in value.items()
+            if not (drop_unset and child in (None, {}, []))
+        }
+    if isinstance(value, list):
+        return [settle(child, drop_unset=drop_unset) for child in value] or "(none)"
+    return value
+
+
+def flat(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Every leaf of a message with its path: `choices[0].text`."""
+    if isinstance(value, Mapping):
+        for key, child in value.items():
+            yield from flat(child, f"{path}.{key}" if path else key)
+    elif isinstance(value, list):
+        for index, child in enumerate(value):
+            yield from flat(child, f"{path}[{index}]")
+    else:
+        yield path, value
