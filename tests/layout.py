@@ -1,5 +1,6 @@
 """What is wrong with a figure's layout, measured on its text boxes."""
 
+from collections.abc import Iterator
 from itertools import combinations
 
 from matplotlib.text import Text
@@ -15,15 +16,22 @@ def texts(canvas: Canvas) -> list[tuple[str, Bbox, float]]:
     """Every visible text of a figure: its words, its box in pixels from the bottom left, its height in pixels."""
     renderer = canvas.figure.canvas.get_renderer()
     canvas.figure.draw(renderer)
-    found = []
-    for artist in canvas.figure.findobj(Text):
-        if artist.get_text().strip() and artist.get_visible() and artist.axes is not None:
-            box = artist.get_window_extent(renderer)
-            ticks = [*artist.axes.get_xticklabels(), *artist.axes.get_yticklabels()]
-            if artist in ticks and not Bbox.intersection(artist.axes.bbox.padded(80), box):
-                continue  # a tick label outside the axes' limits is never drawn
-            found.append((artist.get_text(), box, artist.get_size() / PIXEL))
-    return found
+    undrawn = set(undrawn_tick_labels(canvas))
+    return [
+        (artist.get_text(), artist.get_window_extent(renderer), artist.get_size() / PIXEL)
+        for artist in canvas.figure.findobj(Text)
+        if artist.get_text().strip() and artist.get_visible() and artist not in undrawn
+    ]
+
+
+def undrawn_tick_labels(canvas: Canvas) -> Iterator[Text]:
+    """The tick labels that matplotlib keeps but never draws: beyond an axis' limits, or of axes switched off."""
+    for axes in canvas.figure.axes:
+        for axis in (axes.xaxis, axes.yaxis):
+            low, high = sorted(axis.get_view_interval())
+            for tick in (*axis.get_major_ticks(), *axis.get_minor_ticks()):
+                if not axes.axison or not low <= tick.get_loc() <= high:
+                    yield from (tick.label1, tick.label2)
 
 
 def problems(canvas: Canvas) -> list[str]:

@@ -44,6 +44,14 @@ def test_the_rule_counts_earlier_tokens_but_neither_the_first_nor_the_token_itse
     assert attention.looking_back([np.stack([to_first, to_itself, one_back])]).tolist() == [[0, 0, 1]]
 
 
+def test_the_rule_prefers_one_token_to_many():
+    count = 8
+    spread = np.tril(np.ones((count, count))) / np.arange(1, count + 1)[:, None]
+    focused = np.eye(count, k=-1)
+    focused[0, 0] = 1
+    assert attention.looking_back([np.stack([spread, focused])]).argmax() == 1
+
+
 def test_the_first_token_can_only_look_at_itself(lab, captured):
     assert captured(HEAD, lab)["rows"][0][0] == 1
 

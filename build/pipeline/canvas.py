@@ -1,51 +1,32 @@
-"""The figure every slide is drawn on: size, fonts, palette, token-safe text, the provenance strip, the only savefig.
+"""The figure every slide is drawn on: size, palette, tiles, charts, the provenance strip, the only savefig.
 
 Positions are pixels of a 1920 x 1080 sheet, origin at the top left, y growing downwards. Knows no model and no server.
-Fonts come from Python packages and from matplotlib, never from the system, so that every machine draws the same bytes.
+Imports matplotlib only when something is drawn.
 """
 
+from __future__ import annotations
+
 import bisect
-import functools
-import importlib.util
-import logging
-import os
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import matplotlib
-from matplotlib import font_manager
-from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.colors import to_rgb
-from matplotlib.figure import Figure
-from matplotlib.font_manager import FontProperties
-from matplotlib.ft2font import FT2Font
-from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
-from matplotlib.text import Text
+from pipeline.lettering import FALLBACKS, PIXEL, SANS, font, literal, visible
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.text import Text
 
 WIDTH, HEIGHT, MARGIN = 1920, 1080, 60
 BODY_TOP, BODY_BOTTOM = 220, 975  # the drawing goes between the reading line and the strip
-PIXEL = 72 / 100  # points in a pixel at 100 dots an inch
 HEADLINE, READING, LABEL, STRIP = 42, 26, 22, 18  # text heights in pixels; no label is smaller than LABEL
 
 PAPER, CONCEPT_PAPER = "#fbfaf7", "#e9eef5"
 INK, GREY, PALE, FAINT = "#1d1d22", "#66666e", "#c9c8c4", "#ecebe6"
 BLUE, ORANGE = "#2563c9", "#d9631e"  # the thing to look at; what is contrasted with it
 GREEN, RED = "#1f8a5b", "#c0362c"  # only for "holds"; only for "fails"
-
-SANS, MONO = "Lato", "IBM Plex Mono"  # both with tabular figures
-FALLBACKS = ["DejaVu Sans Mono", "DejaVu Sans", "Noto Sans CJK TC", "Noto Emoji"]
-FONT_FILES = {  # package -> files in it; matplotlib carries the DejaVu faces
-    "fontpkg_lato": ["files/Lato-Regular.ttf", "files/Lato-Bold.ttf"],
-    "fontpkg_ibm_plex_mono": ["files/IBMPlexMono-Regular.ttf", "files/IBMPlexMono-Bold.ttf"],
-    "matplotlib": ["mpl-data/fonts/ttf/DejaVuSansMono.ttf", "mpl-data/fonts/ttf/DejaVuSans.ttf"],
-    "cvttf_NotoSansCJK_Regular": ["NotoSansCJKtc-Regular.otf"],
-    "manimgx_fonts": ["NotoEmoji[wght].ttf"],
-}
-WEIGHTS = {"regular": 400, "bold": 700}
-ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\0": "\\0"}
 
 
 @dataclass(frozen=True)
@@ -70,55 +51,10 @@ class Box:
         return self.y + self.h
 
 
-@functools.cache
-def fonts() -> frozenset[int]:
-    """Make our font files the only ones matplotlib sees; return the code points they cover between them."""
-    font_manager.fontManager.ttflist.clear()
-    logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)  # a fallback face has one weight: no news
-    covered: set[int] = set()
-    for package, names in FONT_FILES.items():
-        spec = importlib.util.find_spec(package)
-        if spec is None or spec.origin is None:
-            raise ModuleNotFoundError(f"the font package {package} is not installed", name=package)
-        for name in names:
-            path = Path(spec.origin).parent / name
-            font_manager.fontManager.addfont(path)
-            covered |= FT2Font(os.fspath(path)).get_charmap().keys()
-    return frozenset(covered)
-
-
-@functools.cache
-def font(mono: bool, weight: str, size: float) -> FontProperties:
-    """The face for a text of `size` pixels; glyphs it lacks are looked up along FALLBACKS."""
-    fonts()
-    family = [MONO, SANS, *FALLBACKS] if mono else [SANS, MONO, *FALLBACKS]
-    return FontProperties(family=family, weight=WEIGHTS[weight], size=size * PIXEL)
-
-
-def literal(text: str) -> str:
-    """`text` with every character that cannot be drawn (control, half a surrogate, no glyph) as a visible escape."""
-    covered = fonts()
-
-    def shown(character: str) -> str:
-        if character in ESCAPES:
-            return ESCAPES[character]
-        code = ord(character)
-        if not character.isprintable() or code not in covered:
-            return f"\\x{code:02x}" if code < 0x100 else f"\\u{{{code:x}}}"
-        return character
-
-    return "".join(map(shown, text))
-
-
-def visible(piece: str) -> str:
-    """A token as its tile shows it: spaces as ␣, everything undrawable as an escape."""
-    return literal(piece).replace(" ", "␣")
-
-
 def mix(color: str, share: float, paper: str = PAPER) -> tuple[float, float, float]:
     """`color` at strength `share` (0 … 1) over paper: the one way a shade means an amount."""
-    ink, ground = to_rgb(color), to_rgb(paper)
-    red, green, blue = (g + (i - g) * share for i, g in zip(ink, ground, strict=True))
+    ink, ground = (bytes.fromhex(name.removeprefix("#")) for name in (color, paper))
+    red, green, blue = ((g + (i - g) * share) / 255 for i, g in zip(ink, ground, strict=True))
     return red, green, blue
 
 
@@ -126,6 +62,10 @@ class Canvas:
     """One figure. `mark` is PHOTOGRAPH or CONCEPT; a concept card has its own paper and a hand-drawn line."""
 
     def __init__(self, kind: str = "photograph"):
+        import matplotlib
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+
         matplotlib.rcParams.update({"font.family": [SANS, *FALLBACKS], "text.parse_math": False, "axes.unicode_minus": True})
         self.kind = kind
         self.paper = CONCEPT_PAPER if kind == "concept" else PAPER
@@ -187,6 +127,8 @@ class Canvas:
 
     def measure(self, text: str, size: float = 24, *, weight: str = "regular", mono: bool = False) -> tuple[float, float]:
         """Width and height in pixels of one line of text (already literal)."""
+        from matplotlib.text import Text
+
         probe = Text(0, 0, text, fontproperties=font(mono, weight, size), parse_math=False)
         probe.set_figure(self.figure)
         box = probe.get_window_extent(self._renderer)
@@ -237,6 +179,8 @@ class Canvas:
         self, x, y, w, h, *, fill=None, edge=None, width: float = 1.5, radius: float = 6, dashed: bool = False, z: float = 1
     ) -> Box:
         """A rounded rectangle; `fill` and `edge` are colours or None."""
+        from matplotlib.patches import FancyBboxPatch
+
         patch = FancyBboxPatch(
             (x + radius, y + radius),
             max(w - 2 * radius, 0.1),
@@ -261,6 +205,8 @@ class Canvas:
 
     def arrow(self, x0, y0, x1, y1, *, color=GREY, width: float = 2, bend: float = 0, z: float = 2) -> None:
         """An arrow from (x0, y0) to (x1, y1); `bend` curves it."""
+        from matplotlib.patches import FancyArrowPatch
+
         self.sheet.add_patch(
             FancyArrowPatch(
                 (x0, y0), (x1, y1), arrowstyle="-|>,head_width=5,head_length=9", connectionstyle=f"arc3,rad={bend}",
@@ -407,7 +353,7 @@ class Canvas:
         """Write the PNG. A character that no font covers is an error, not a box."""
         with warnings.catch_warnings():
             warnings.filterwarnings("error", message="Glyph .* missing")
-            self.figure.savefig(path, format="png", metadata={"Software": None}, pil_kwargs={"optimize": True})
+            self.figure.savefig(path, format="png", metadata={"Software": None}, pil_kwargs={"compress_level": 6})
 
 
 def _rows_needed(widths: Sequence[float], width: float, gap: float) -> int:
