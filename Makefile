@@ -13,7 +13,8 @@ pdf: $(READY)
 	$(PY) build/regen_all.py --pdf
 
 test: $(READY) lint
-	$(PY) -m pytest
+	$(PY) -m pytest -n 2 --dist loadfile --ignore tests/test_browser.py
+	$(PY) -m pytest tests/test_browser.py
 
 check: $(READY)
 	$(PY) build/regen_all.py --check

@@ -17,8 +17,7 @@ pytest_plugins = ["serving_fixtures", "deck_fixtures"]
 
 HOSTILE_SENTENCES = {
     "one token": "Hi",
-    "symbols": "It costs $5 and $10, <b>not</b> a_b ^c^ \\alpha & `x` | *y*",
-    "scripts": "🤗 東京 で naïve Привет 👩‍👩‍👧 \t tab\nnew line",
+    "symbols and scripts": "$5 and $10, <b>not</b> a_b ^c^ \\x & `y` | *z* 🤗 東京 naïve Привет 👩‍👩‍👧 \t tab\nline",
     "one long word": "Donaudampfschifffahrtsgesellschaftskapitänsmützenabzeichenfabrik" * 3,
     "long": "The keeper of the bees walked slowly along the wall of the old garden, counting hives as she went. " * 7,
 }
