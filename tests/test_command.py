@@ -50,6 +50,12 @@ def test_verify_asserts_every_oracle_without_torch_or_matplotlib():
     assert "IMPORTED []" in done.stdout
 
 
+def test_a_run_after_a_run_that_did_something_finds_nothing_to_do(tmp_path):
+    folder = copy_project(tmp_path / "clone")
+    run(folder, "--force", "--only", "why_vllm")
+    assert json.loads(run(folder, "--json"))["changed"] == []
+
+
 def test_redraw_needs_no_torch_and_gives_the_committed_bytes(tmp_path):
     folder = copy_project(tmp_path / "clone")
     for slide in slides():

@@ -40,6 +40,7 @@ def module_path(name: str) -> Path | None:
 def parsed(path: Path) -> tuple[dict[str, str], dict[str, str], dict[str, set[str]]]:
     """A module's top level: source by defined name, our module by imported name, names used by defined name."""
     source = path.read_text("utf-8")
+    lines = source.splitlines()
     segments: dict[str, str] = {}
     imports: dict[str, str] = {}
     uses: dict[str, set[str]] = {}
@@ -50,9 +51,9 @@ def parsed(path: Path) -> tuple[dict[str, str], dict[str, str], dict[str, set[st
         if isinstance(node, ast.ImportFrom) and node.module in ("pipeline", "topics"):
             imports |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
             continue
-        text = significant(ast.get_source_segment(source, node) or "")
-        if isinstance(node, ast.FunctionDef | ast.ClassDef):
-            text = "".join(significant(ast.get_source_segment(source, d) or "") for d in node.decorator_list) + text
+        decorators = getattr(node, "decorator_list", [])
+        first = min([node.lineno, *(decorator.lineno for decorator in decorators)])
+        text = significant("\n".join(lines[first - 1 : node.end_lineno]))
         names = {child.id for child in ast.walk(node) if isinstance(child, ast.Name)}
         for name in _bound_names(node):
             segments[name] = segments.get(name, "") + text
