@@ -76,7 +76,8 @@ def deck_parts(shown: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     sources = [path for path in sorted(DECK_SOURCES.rglob("*")) if path.suffix in (".j2", ".css", ".js", ".md")]
     texts = {path.relative_to(DECK_SOURCES).as_posix(): fingerprint.digest(path.read_text("utf-8")) for path in sources}
     rows = {
-        row["id"]: fingerprint.digest(row["capture_sha256"], row["figure_sha256"], json.dumps(row["verdict"], sort_keys=True)) for row in shown
+        row["id"]: fingerprint.digest(row["capture_sha256"], row["figure_sha256"], json.dumps(row["verdict"], sort_keys=True))
+        for row in shown
     }
     return texts | rows | fingerprint.of_modules(DECK_MODULES) | fingerprint.of_pins(DECK_PINS)
 
