@@ -10,6 +10,7 @@ import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn
 
 from pipeline import plan, run
 from pipeline.errors import BadInput, DeckError, MissingPart
@@ -17,6 +18,7 @@ from pipeline.lab import DEFAULT_SENTENCE, Lab
 from pipeline.paths import COMMITTED, REPO, Out
 from pipeline.publish import Staging, only_run
 from pipeline.screen import Screen
+from pipeline.slide import Slide
 from topics import slides
 
 OWN_MODELS, OWN_SERVERS = ("auto", "gpt2", "smollm2"), ("auto", "ollama", "embedded")
@@ -24,8 +26,15 @@ CUSTOM_OUT = REPO / "my-deck"
 LONGEST_SENTENCE = 20_000  # characters; the limit in tokens is the lab's
 
 
+class OneLineParser(argparse.ArgumentParser):
+    """Tells a wrong flag in one line, like every other error."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(BadInput.exit_code, f"error: {message} (--help lists the flags)\n")
+
+
 def parser() -> argparse.ArgumentParser:
-    flags = argparse.ArgumentParser(prog="build/regen_all.py", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    flags = OneLineParser(prog="build/regen_all.py", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     flags.add_argument("--only", action="append", default=[], metavar="TOPIC[/SLIDE]", help="only these slides (repeatable)")
     mode = flags.add_mutually_exclusive_group()
     mode.add_argument("--redraw", action="store_true", help="draw every figure again from its capture; needs no model")
@@ -137,6 +146,9 @@ def redraw(asked: argparse.Namespace, screen: Screen, chosen, every, out: Out) -
     """Draw the chosen figures again from their captures, and assemble."""
     if not any(row["id"] == slide.id for row in plan.read_manifest(out)["slides"] for slide in chosen):
         raise MissingPart(f"{out.figures} holds no captures to draw; take them first: python build/regen_all.py")
+    changed = plan.changed_by_hand(chosen, out)
+    if changed:
+        raise BadInput(f"{changed[0]}: its capture was changed by hand; take it again: --only {changed[0]} --force")
     with only_run(out), Staging(out) as staging:
         todos = [plan.Todo(slide, [], ["--redraw"]) for slide in chosen]
         setting = plan.Setting("", "", "")
@@ -154,23 +166,26 @@ def nothing_to_take() -> Lab:
 
 def photograph(asked: argparse.Namespace, screen: Screen, chosen, every, out: Out, sentence: str) -> int:
     """Find the model and the server, plan, and build or check or explain."""
-    from pipeline import models, servers
+    from pipeline import models, one_shape, servers
     from pipeline.sitting import Sitting
 
     if asked.offline:
         os.environ["HF_HUB_OFFLINE"] = "1"
     model = models.choose(asked.model, offline=asked.offline)
     embedded = models.choose("smollm2").identity
-    server = servers.choose(asked.server, offline=asked.offline, embedded_identity=embedded, say=screen.say)
+    route = one_shape.ask_route(asked.ask).identity if asked.ask else ""  # a missing key is told before anything is taken
+    fetch_nothing = asked.offline or asked.explain or not any(needs_server(slide, route) for slide in chosen)
+    server = servers.choose(asked.server, offline=fetch_nothing, embedded_identity=embedded, say=screen.say)
     for line in (*model.lines, *server.lines):
         screen.say(line)
-    setting = plan.Setting(sentence, model.identity, server.identity, asked.ask or "")
+    setting = plan.Setting(sentence, model.identity, server.identity, route)
     with Sitting(sentence, model, server, screen.say, asked.ask) as sitting:
         if asked.check:
             from pipeline.check import check
 
             with screen.working():
-                found = check(chosen, sitting.lab, out, screen.taking)
+                screen.start(len(chosen), 0)
+                found = check(chosen, sitting.lab, out, screen.checking)
             screen.comparisons(found)
             drifted = [one for one in found if one.drift or one.row.failure]
             apart = sum(bool(one.not_comparable) for one in found)
@@ -186,6 +201,11 @@ def photograph(asked: argparse.Namespace, screen: Screen, chosen, every, out: Ou
     return end(asked, screen, outcome, out)
 
 
+def needs_server(slide: Slide, route: str) -> bool:
+    """Whether a slide asks the server of this run, and not a provider."""
+    return "server" in slide.needs and not (route and slide.asks)
+
+
 def end(asked: argparse.Namespace, screen: Screen, outcome: run.Outcome, out: Out) -> int:
     """The table, the failures or the last line, and the PDF if asked for."""
     screen.table(outcome.rows)
@@ -195,7 +215,8 @@ def end(asked: argparse.Namespace, screen: Screen, outcome: run.Outcome, out: Ou
     if asked.pdf:
         from pipeline.pdf import pdf
 
-        screen.say(pdf(out.html, out.deck / "deck.pdf") or f"printed {out.deck / 'deck.pdf'}")
+        reason = pdf(out.html, out.deck / "deck.pdf")
+        screen.say(f"no PDF was printed: {reason}" if reason else f"printed {out.deck / 'deck.pdf'}")
     return 0
 
 

@@ -6,13 +6,12 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from pipeline.paths import BUILD, COMMITTED, REPO
-from test_plan import copy_project, run
+from test_plan import copy_project, elsewhere, run
 from topics import TOPICS, slides
 
 REGEN = str(BUILD / "regen_all.py")
@@ -29,9 +28,13 @@ sys.exit(code)
 """
 
 
+def ran(command: list[str], **settings) -> subprocess.CompletedProcess:
+    return subprocess.run(command, **{"capture_output": True, "text": True, "env": elsewhere(), "timeout": 300} | settings)
+
+
 def refused(*flags: str, code: int, **settings) -> str:
     """The one line on stderr of a run that must fail with `code`."""
-    done = subprocess.run([sys.executable, REGEN, *flags], capture_output=True, text=True, timeout=120, **settings)
+    done = ran([sys.executable, REGEN, *flags], timeout=120, **settings)
     lines = done.stderr.strip().splitlines()
     assert done.returncode == code, done.stderr
     assert len(lines) == 1 and lines[0].startswith("error: "), done.stderr
@@ -40,7 +43,7 @@ def refused(*flags: str, code: int, **settings) -> str:
 
 def without(absent: list[str], *flags: str, build: Path = BUILD) -> subprocess.CompletedProcess:
     script = WITHOUT.format(absent=absent, build=str(build), flags=list(flags))
-    return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
+    return ran([sys.executable, "-c", script], timeout=120)
 
 
 def test_verify_asserts_every_oracle_without_torch_or_matplotlib():
@@ -56,11 +59,11 @@ def test_a_run_after_a_run_that_did_something_finds_nothing_to_do(tmp_path):
     assert json.loads(run(folder, "--json"))["changed"] == []
 
 
-def test_redraw_needs_no_torch_and_gives_the_committed_bytes(tmp_path):
+def test_redraw_by_one_worker_needs_no_torch_and_gives_the_committed_bytes(tmp_path):
     folder = copy_project(tmp_path / "clone")
     for slide in slides():
         (folder / "figures" / f"{slide.id}.png").unlink()
-    done = without(["torch", "transformers", "litellm"], "--redraw", build=folder / "build")
+    done = without(["torch", "transformers", "litellm"], "--redraw", "--jobs", "1", build=folder / "build")
     assert done.returncode == 0, done.stderr
     for slide in slides():
         assert (folder / "figures" / f"{slide.id}.png").read_bytes() == COMMITTED.figure(slide.id).read_bytes(), slide.id
@@ -107,6 +110,23 @@ def test_an_unknown_topic_is_one_line_naming_the_topics():
     assert all(topic in line for topic in TOPICS)
 
 
+@pytest.mark.parametrize("flags", [["--jobs", "x"], ["--nothing"], ["--verify", "--redraw"], ["--only"]])
+def test_a_wrong_flag_is_one_line(flags):
+    assert "--help" in refused(*flags, code=2)
+
+
+def test_a_provider_without_its_key_is_refused_before_anything_is_taken():
+    assert "GROQ_API_KEY" in refused("--ask", "groq/llama-3.3-70b-versatile", "--out", "/tmp/none", code=3)
+
+
+def test_a_capture_changed_by_hand_is_not_redrawn(tmp_path):
+    folder = copy_project(tmp_path / "clone")
+    path = folder / "figures/captures/opening/title.json"
+    path.write_text(path.read_text("utf-8").replace("hive", "five"), "utf-8")
+    done = ran([sys.executable, str(folder / "build/regen_all.py"), "--redraw"])
+    assert done.returncode == 2 and "changed by hand" in done.stderr
+
+
 def test_no_process_is_too_few():
     assert "--jobs 0" in refused("--jobs", "0", code=2)
 
@@ -122,7 +142,7 @@ def test_redraw_of_an_empty_folder_says_what_to_run(tmp_path):
 def test_verify_of_a_damaged_capture_is_one_line_and_not_a_traceback(tmp_path):
     folder = copy_project(tmp_path / "clone")
     (folder / "figures/captures/opening/title.json").write_text("{", "utf-8")
-    done = subprocess.run([sys.executable, str(folder / "build/regen_all.py"), "--verify"], capture_output=True, text=True)
+    done = ran([sys.executable, str(folder / "build/regen_all.py"), "--verify"])
     assert done.returncode == 2
     assert "damaged" in done.stderr and len(done.stderr.strip().splitlines()) == 1
 
@@ -133,7 +153,7 @@ def test_verify_of_a_tampered_capture_fails_with_the_measured_value(tmp_path):
     capture = json.loads(path.read_text("utf-8"))
     capture["data"]["distribution"][0] += 0.5
     path.write_text(json.dumps(capture), "utf-8")
-    done = subprocess.run([sys.executable, str(folder / "build/regen_all.py"), "--verify"], capture_output=True, text=True)
+    done = ran([sys.executable, str(folder / "build/regen_all.py"), "--verify"])
     assert done.returncode == 1
     assert "opening/one_call" in done.stderr and "5.0e-01" in done.stderr
 
@@ -148,8 +168,8 @@ def test_a_failing_oracle_publishes_nothing_and_is_tried_again(tmp_path):
         re.sub(rf"(def {name}\([^)]*\)[^\n]*:\n)", r"\1    return Verdict(False, 'nothing', 'never')\n", good), "utf-8"
     )
     for _ in range(2):  # a failure is never kept as done
-        done = subprocess.run(
-            [sys.executable, str(folder / "build/regen_all.py"), "--only", "why_vllm"], capture_output=True, text=True
+        done = ran(
+            [sys.executable, str(folder / "build/regen_all.py"), "--only", "why_vllm"],
         )
         assert done.returncode == 1, done.stdout + done.stderr
         assert "oracle failed" in done.stderr
@@ -165,7 +185,7 @@ def test_json_is_one_document_with_every_slide():
 
 
 def test_an_error_with_json_is_in_the_document():
-    done = subprocess.run([sys.executable, REGEN, "--json", "--sentence", ""], capture_output=True, text=True)
+    done = ran([sys.executable, REGEN, "--json", "--sentence", ""])
     assert done.returncode == 2
     assert "empty" in json.loads(done.stdout)["error"]
 
@@ -180,14 +200,15 @@ def test_list_names_every_slide_once():
 
 
 def test_debug_shows_the_traceback_that_is_hidden_otherwise():
-    done = subprocess.run([sys.executable, REGEN, "--debug", "--sentence", ""], capture_output=True, text=True)
+    done = ran([sys.executable, REGEN, "--debug", "--sentence", ""])
     assert "Traceback" in done.stderr
 
 
 @pytest.mark.parametrize("topic", TOPICS)
 def test_a_topic_script_runs_alone_from_anywhere(topic, tmp_path):
-    done = subprocess.run(
-        [sys.executable, str(BUILD / "topics" / f"{topic}.py"), "--list"], capture_output=True, text=True, cwd=tmp_path
+    done = ran(
+        [sys.executable, str(BUILD / "topics" / f"{topic}.py"), "--list"],
+        cwd=tmp_path,
     )
     assert done.returncode == 0, done.stderr
     assert {line.split()[1].split("/")[0] for line in done.stdout.splitlines()} == {topic}
@@ -198,9 +219,11 @@ def test_an_interrupted_build_says_so_in_one_line_and_keeps_the_deck(number, cod
     folder = copy_project(tmp_path / "clone")
     before = (folder / "deck/index.html").read_bytes()
     command = [sys.executable, str(folder / "build/regen_all.py"), "--force", "--only", "opening", "--only", "forward_pass"]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True)
-    time.sleep(4)
-    assert process.poll() is None
+    process = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=elsewhere(), start_new_session=True
+    )
+    while "taken in" not in process.stdout.readline():  # it has begun to take photographs
+        assert process.poll() is None
     os.killpg(process.pid, number)
     error = process.communicate(timeout=60)[1]
     assert process.returncode == code, error

@@ -1,6 +1,7 @@
 """Staleness: what an edit makes stale, what it leaves alone, and that the reason is said."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -15,6 +16,7 @@ from pipeline.errors import BadInput
 from pipeline.paths import COMMITTED, REPO, Out
 from topics import slides
 
+CLOSED = "http://127.0.0.1:9"  # nothing listens there
 EVERY = {slide.id for slide in slides()}
 MODEL_SLIDES = {slide.id for slide in slides() if "model" in slide.needs}
 
@@ -23,6 +25,13 @@ MODEL_SLIDES = {slide.id for slide in slides() if "model" in slide.needs}
 def clone(tmp_path: Path) -> Path:
     """A copy of the sources with its figures, as if every capture had been taken on this machine."""
     return copy_project(tmp_path / "clone")
+
+
+def elsewhere() -> dict[str, str]:
+    """An environment in which neither gpt2 nor an Ollama is found, whatever this machine has: only the embedded ones."""
+    empty = REPO / "tests" / "no-such-cache"
+    path = os.pathsep.join(p for p in os.environ.get("PATH", "").split(os.pathsep) if not (Path(p) / "ollama").exists())
+    return {**os.environ, "HF_ENDPOINT": CLOSED, "HF_HUB_CACHE": str(empty), "OLLAMA_HOST": CLOSED, "PATH": path}
 
 
 def copy_project(folder: Path) -> Path:
@@ -37,7 +46,12 @@ def copy_project(folder: Path) -> Path:
 def run(folder: Path, *flags: str, code: int = 0, **settings) -> str:
     """Run the copy's own command; return what it printed."""
     done = subprocess.run(
-        [sys.executable, str(folder / "build" / "regen_all.py"), *flags], capture_output=True, text=True, timeout=300, **settings
+        [sys.executable, str(folder / "build" / "regen_all.py"), *flags],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env=elsewhere(),
+        **settings,
     )
     assert done.returncode == code, done.stdout + done.stderr
     return done.stdout
@@ -87,6 +101,18 @@ def test_editing_an_oracle_asserts_and_redraws_its_slide_without_retaking(clone)
 def test_editing_a_constant_makes_stale_only_what_reaches_it(clone):
     edit(clone / "build/topics/opening.py", lambda source: source.replace("EXAMPLE_STEPS = 4", "EXAMPLE_STEPS = 3"))
     assert set(explained(clone)) == {"opening/running_example"}
+
+
+def test_editing_a_claim_takes_and_draws_nothing_and_reaches_the_deck(clone):
+    edit(clone / "build/topics/why_vllm.py", lambda source: source.replace('claim="', 'claim="Changed. ', 1))
+    assert explained(clone) == {}
+    assert "deck/index.html" in json.loads(run(clone, "--json"))["changed"]
+    assert "Changed. " in (clone / "deck/index.html").read_text("utf-8")
+
+
+def test_editing_the_strip_redraws_everything(clone):
+    edit(clone / "build/pipeline/draw.py", lambda source: source + "\nUNUSED = 1\n")
+    assert set(explained(clone)) == EVERY
 
 
 def test_editing_the_canvas_redraws_everything_and_retakes_nothing(clone):

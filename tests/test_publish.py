@@ -9,12 +9,13 @@ import sys
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from pipeline.errors import MissingPart
 from pipeline.paths import BUILD, Out
 from pipeline.publish import Staging, only_run
-from test_plan import copy_project, run
+from test_plan import copy_project, elsewhere, run
 
 MOMENTS = 10
 FILES = [f"figures/f{n}.png" for n in range(6)] + ["figures/manifest.json", "deck/index.html"]
@@ -145,6 +146,20 @@ def test_a_build_killed_at_ten_random_moments_leaves_the_last_good_deck_whole(tm
     run(folder, "--verify")
 
 
+def test_drawing_processes_end_when_their_parent_is_killed(tmp_path):
+    folder = copy_project(tmp_path / "clone")
+    command = [sys.executable, str(folder / "build/regen_all.py"), "--redraw"]
+    process = psutil.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=elsewhere())
+    while len(workers := process.children(recursive=True)) < 2:
+        assert process.poll() is None
+        time.sleep(0.05)
+    time.sleep(1)
+    process.kill()
+    process.wait()
+    _, alive = psutil.wait_procs(workers, timeout=20)
+    assert alive == []
+
+
 def test_a_full_disk_is_one_line_and_loses_nothing(tmp_path):
     folder = copy_project(tmp_path / "clone")
     before = deck_bytes(folder)
@@ -155,7 +170,7 @@ def test_a_full_disk_is_one_line_and_loses_nothing(tmp_path):
 
     done = subprocess.run(
         [sys.executable, str(folder / "build/regen_all.py"), "--redraw", "--only", "opening"],
-        capture_output=True, text=True, preexec_fn=small_files_only,
+        capture_output=True, text=True, env=elsewhere(), preexec_fn=small_files_only,
     )  # fmt: skip
     assert done.returncode == 3, done.stderr
     assert len(done.stderr.strip().splitlines()) == 1

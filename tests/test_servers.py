@@ -55,7 +55,7 @@ def put_ollama_on_path(tmp_path: Path, digest_on_disk: bool = True) -> None:
     program.write_text(f'#!/bin/sh\nexec {" ".join(FAKE)} "$@"\n')
     program.chmod(0o755)
     if digest_on_disk:
-        manifest = tmp_path / "models/manifests/registry.ollama.ai/library/qwen2.5/0.5b"
+        manifest = tmp_path / "models/manifests/its.host/library/qwen2.5/0.5b"
         manifest.parent.mkdir(parents=True)
         manifest.write_text("{}")
 

@@ -3,7 +3,7 @@
 import copy
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -72,6 +72,19 @@ def test_the_oracle_refuses_nan_and_an_empty_list_anywhere(slide: Slide, lab: La
 
 
 @EVERY
+def test_an_oracle_that_reads_floats_refuses_nan_by_itself(slide: Slide, lab: Lab, captured):
+    """Without the guard of assert_holds: comparisons are written so that NaN fails. An oracle of whole numbers may hold."""
+
+    def refuses(change: Callable[[float], float]) -> bool:
+        try:
+            return not slide.oracle(with_floats(captured(slide, lab), change)).holds
+        except Exception:
+            return True
+
+    assert refuses(lambda value: float("nan")) or not refuses(lambda value: -value - 1e6)
+
+
+@EVERY
 def test_the_oracle_of_a_gpt2_shaped_model_holds(slide: Slide, gpt2_lab: Lab, captured):
     assert assert_holds(slide, captured(slide, gpt2_lab)).holds
 
@@ -131,6 +144,15 @@ def kinds_of_place(value: Any, path: tuple = ()) -> Iterator[tuple[tuple, Any]]:
     elif isinstance(value, dict):
         for key, child in value.items():
             yield from kinds_of_place(child, (*path, key))
+
+
+def with_floats(value: Any, change: Callable[[float], float]) -> Any:
+    """A capture with `change` made to each of its floats."""
+    if isinstance(value, dict):
+        return {key: with_floats(child, change) for key, child in value.items()}
+    if isinstance(value, list):
+        return [with_floats(child, change) for child in value]
+    return change(value) if isinstance(value, float) else value
 
 
 def put(value: Any, path: tuple, flaw: Any) -> None:

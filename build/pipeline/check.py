@@ -26,12 +26,18 @@ class Comparison:
     not_comparable: str = ""
 
 
-def check(slides: Sequence[Slide], lab: Lab, out: Out, tell: Callable[[Slide], None] = lambda slide: None) -> list[Comparison]:
+def tell_nobody(slide: Slide, found: list[Comparison]) -> None:
+    """Says nothing."""
+
+
+def check(
+    slides: Sequence[Slide], lab: Lab, out: Out, tell: Callable[[Slide, list[Comparison]], None] = tell_nobody
+) -> list[Comparison]:
     """Take every capture again, in memory, and compare; the committed files are only read."""
-    found = []
-    for slide in slides:
-        tell(slide)
-        committed = read_capture(out, slide)
+    found: list[Comparison] = []
+    kept = [read_capture(out, slide) for slide in slides]  # a missing one is told before anything is taken
+    for slide, committed in zip(slides, kept, strict=True):
+        tell(slide, found)
         comparison = Comparison(Row(slide))
         found.append(comparison)
         try:

@@ -1,16 +1,27 @@
 """Drawing a slide from its capture, in a worker process: no model, no server, no torch."""
 
 import json
+import multiprocessing
+import os
 import signal
+import threading
 from pathlib import Path
 from typing import Any
 
 from pipeline.slide import Slide, Verdict
 
 
-def ignore_interrupts() -> None:
-    """A worker leaves Ctrl-C to its parent, so that the screen shows one line."""
+def start_worker() -> None:
+    """A worker leaves Ctrl-C to its parent, so that the screen shows one line, and ends when its parent is killed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=end_with_parent, daemon=True).start()
+
+
+def end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def draw_by_id(slide_id: str, capture: Path, verdict: Verdict, figure: Path) -> str:
@@ -35,10 +46,13 @@ def draw_slide(slide: Slide, capture: dict[str, Any], verdict: Verdict, figure: 
 def source_line(slide: Slide, provenance: dict[str, Any]) -> str:
     """What the figure was taken from, for its strip."""
     parts = []
-    if server := provenance["server"]:
+    server, model = provenance["server"], provenance["model"]
+    if server:
         digest = f"digest {server['digest'][:8]}" if server.get("digest") else "digest not reported"
         parts.append(f"{server['name']} {server['version'] or '(version not reported)'} · {server['model']} · {digest}")
-    if model := provenance["model"]:
+    if model and server:
+        parts.append(f"beside {model['name']} in process · sha256 {model['sha256'][:8]}")
+    elif model:
         parts.append(f"{model['name']} · sha256 {model['sha256'][:8]} · {model['dtype']} on {model['device'].upper()}")
     if slide.kind == "concept":
         parts.append("drawn from the sizes stated on it; nothing was timed")

@@ -42,7 +42,7 @@ def pdf(html_path: Path, out: Path) -> str | None:
     program = browser()
     if program is None:
         return "no PDF: no Chromium or Chrome found on this machine; install one and run again with --pdf"
-    with tempfile.TemporaryDirectory(prefix="deck-pdf-") as folder:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True, prefix="deck-pdf-") as folder:
         printed = Path(folder) / "deck.pdf"
         page = html_path.resolve().as_uri()
         command = [program, *QUIET, f"--user-data-dir={folder}/profile", f"--print-to-pdf={printed}", page]

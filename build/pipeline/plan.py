@@ -19,7 +19,7 @@ MODEL_MODULES = ("pipeline.models",)
 SERVER_MODULES = ("pipeline.servers", "pipeline.wire", "pipeline.one_shape")
 MODEL_PINS = ("torch", "transformers", "numpy")
 SERVER_PINS = ("requests", "litellm", "transformers")
-DRAW_MODULES = ("pipeline.canvas",)
+DRAW_MODULES = ("pipeline.canvas", "pipeline.draw")
 DRAW_PINS = ("matplotlib", "pillow", "fontpkg-lato", "fontpkg-ibm-plex-mono", "cvttf-notosanscjk-regular", "manimgx-fonts")
 DECK_MODULES = ("pipeline.assemble", "pipeline.words", "pipeline.slides_pptx")
 DECK_PINS = ("jinja2", "markdown-it-py", "pillow", "python-pptx")
@@ -55,7 +55,7 @@ def capture_parts(slide: Slide, setting: Setting) -> dict[str, str]:
         parts |= fingerprint.of_modules(MODEL_MODULES) | fingerprint.of_pins(MODEL_PINS) | {"model": setting.model}
     if "server" in slide.needs:
         parts |= fingerprint.of_modules(SERVER_MODULES) | fingerprint.of_pins(SERVER_PINS) | {"server": setting.server}
-        parts |= {"asked": setting.asked} if setting.asked else {}
+        parts |= {"asked": setting.asked} if setting.asked and slide.asks else {}
     if slide.needs:
         parts["sentence"] = fingerprint.digest(setting.sentence)
     return parts
@@ -75,10 +75,8 @@ def deck_parts(shown: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     """Everything the assembled deck depends on; `shown` are the manifest's rows."""
     sources = [path for path in sorted(DECK_SOURCES.rglob("*")) if path.suffix in (".j2", ".css", ".js", ".md")]
     texts = {path.relative_to(DECK_SOURCES).as_posix(): fingerprint.digest(path.read_text("utf-8")) for path in sources}
-    rows = {
-        row["id"]: fingerprint.digest(row["capture_sha256"], row["figure_sha256"], json.dumps(row["verdict"], sort_keys=True))
-        for row in shown
-    }
+    looks = ("number", "section", "kind", "claim", "capture_sha256", "figure_sha256", "verdict")
+    rows = {row["id"]: fingerprint.digest(json.dumps([row[key] for key in looks], sort_keys=True)) for row in shown}
     return texts | rows | fingerprint.of_modules(DECK_MODULES) | fingerprint.of_pins(DECK_PINS)
 
 
@@ -139,6 +137,13 @@ def _todo(slide: Slide, row: Mapping[str, Any] | None, out: Out, setting: Settin
     if take:
         return Todo(slide, take, ["the capture is taken again"])
     return Todo(slide, [], redraw_reasons(slide, row, figure))
+
+
+def changed_by_hand(slides: Sequence[Slide], out: Out) -> list[str]:
+    """The ids of slides whose capture is not the one that the manifest was written for."""
+    kept = {row["id"]: row["capture_sha256"] for row in read_manifest(out)["slides"]}
+    files = {slide.id: out.capture(slide.id) for slide in slides if slide.id in kept}
+    return [name for name, path in files.items() if path.exists() and fingerprint.file_sha256(path) != kept[name]]
 
 
 def redraw_reasons(slide: Slide, row: Mapping[str, Any], figure: Path) -> list[str]:

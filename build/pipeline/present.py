@@ -6,6 +6,7 @@ The script that looks for a rebuild is added to the page as it is served; the fi
 import argparse
 import http.server
 import sys
+import threading
 import webbrowser
 from pathlib import Path
 
@@ -54,6 +55,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 self.send_error(404)
         except FileNotFoundError:
             self.send_error(503, "The deck is being rebuilt")
+        except ConnectionError:
+            pass  # the browser went on before it had read all
 
     def answer(self, body: bytes, kind: str) -> None:
         self.send_response(200)
@@ -88,8 +91,8 @@ def main(arguments: list[str] | None = None) -> int:
         return 2
     address = f"http://127.0.0.1:{serving.server_address[1]}/"
     print(f"The deck is at {address} (stop with Ctrl-C)", flush=True)
-    if not asked.no_open:
-        webbrowser.open(address)
+    if not asked.no_open:  # a text browser keeps this call until it is closed
+        threading.Thread(target=webbrowser.open, args=[address], daemon=True).start()
     try:
         serving.serve_forever()
     except KeyboardInterrupt:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline import fingerprint, plan
-from pipeline.draw import draw_by_id, ignore_interrupts
+from pipeline.draw import draw_by_id, start_worker
 from pipeline.errors import BadInput, MissingPart
 from pipeline.lab import Lab
 from pipeline.paths import Out
@@ -129,7 +129,7 @@ def build(
     drawing: dict[concurrent.futures.Future[str], Slide] = {}
     watcher.start(len(takes), len(draws))
     pool = concurrent.futures.ProcessPoolExecutor(
-        max_workers=max(1, jobs), mp_context=multiprocessing.get_context("spawn"), initializer=ignore_interrupts
+        max_workers=max(1, jobs), mp_context=multiprocessing.get_context("spawn"), initializer=start_worker
     )
     try:
 
@@ -159,7 +159,7 @@ def build(
                 began = True
                 for ready in waiting:
                     send_to_draw(*ready)
-                if any("server" in other.slide.needs for other in takes):
+                if any("server" in other.slide.needs and not (setting.asked and other.slide.asks) for other in takes):
                     begin_server()
             elif quiet and drawing:
                 concurrent.futures.wait(drawing)
@@ -207,13 +207,7 @@ def manifest_row(
     """What the manifest says of one slide: what it is, what was found, and what it was made from."""
     capture_path = staging.read_path(out.capture(slide.id))
     source = json.loads(capture_path.read_text("utf-8"))["provenance"]
-    return {
-        "id": slide.id,
-        "number": slide.number,
-        "section": slide.section,
-        "kind": slide.kind,
-        "volatile": slide.volatile,
-        "claim": slide.claim,
+    return face(slide) | {
         "verdict": {"holds": verdict.holds, "measured": verdict.measured, "bound": verdict.bound},
         "model": source["model"] and source["model"]["name"],
         "server": source["server"] and source["server"]["name"],
@@ -224,9 +218,21 @@ def manifest_row(
     }
 
 
+def face(slide: Slide) -> dict[str, Any]:
+    """What a slide says of itself, without any run."""
+    return {
+        "id": slide.id,
+        "number": slide.number,
+        "section": slide.section,
+        "kind": slide.kind,
+        "volatile": slide.volatile,
+        "claim": slide.claim,
+    }
+
+
 def finish(every: Sequence[Slide], rows: dict[str, dict[str, Any]], out: Out, staging: Staging, outcome: Outcome) -> None:
     """Write the manifest, assemble the deck if anything in it changed, publish."""
-    present = [rows[slide.id] for slide in every if slide.id in rows]
+    present = [rows[slide.id] | face(slide) for slide in every if slide.id in rows]
     kinds = [row["kind"] for row in present]
     outcome.counts = {"slides": len(kinds), "photographs": kinds.count("photograph"), "concept cards": kinds.count("concept")}
     outcome.holding = sum(row["verdict"]["holds"] for row in present)

@@ -62,6 +62,14 @@ class Screen(Watcher):
         if self._progress and "photographing" in self._bars:
             self._progress.update(self._bars["photographing"], now=slide.id)
 
+    def checking(self, slide: Slide, found: Sequence[Comparison]) -> None:
+        """`--check` turns to a slide; `found` holds what it has said of the ones before."""
+        self.taking(slide)
+        if self._progress:
+            self._progress.update(self._bars["photographing"], completed=len(found))
+        else:
+            self.say(f"checking {slide.id}")
+
     def taken(self, slide: Slide, row: Row) -> None:
         if self._progress:
             self._progress.advance(self._bars["photographing"])

@@ -309,8 +309,8 @@ def manifest_digest(model: str) -> str | None:
     """The digest of a model on Ollama's disk: the SHA-256 of its manifest, which is what `/api/tags` reports."""
     store = Path(os.environ.get("OLLAMA_MODELS") or Path(os.path.expanduser("~")) / ".ollama" / "models")
     name, _, tag = model.partition(":")
-    path = store / "manifests" / "registry.ollama.ai" / "library" / name / (tag or "latest")
-    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None
+    path = next((store / "manifests").glob(f"*/library/{name}/{tag or 'latest'}"), None)
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path else None
 
 
 def begin_ollama(program: str, model: str, *, must_hold: bool = True) -> Starting:
@@ -324,7 +324,7 @@ def begin_ollama(program: str, model: str, *, must_hold: bool = True) -> Startin
             raise MissingPart(f"the ollama we started lacks {model}: run `ollama pull {model}`")
         return Server("ollama", wire, describe("ollama", "Ollama", version, model, (held or {}).get("digest")), process)
 
-    return Starting(spawn, lambda port: f"127.0.0.1:{port}", take)
+    return Starting(spawn, lambda port: f"Listening on 127.0.0.1:{port}", take)
 
 
 # --- transformers serve ---

@@ -1,5 +1,6 @@
 """One sitting: the lab of a run, with the life of its server around it. A server that it started never outlives it."""
 
+import contextlib
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +10,12 @@ from pipeline import models, one_shape
 from pipeline.lab import Lab
 from pipeline.models import ModelChoice
 from pipeline.servers import Server, ServerChoice, Starting
+
+
+def import_litellm() -> None:
+    """litellm takes seconds to import: the server comes up meanwhile. A failure is told where it is used."""
+    with contextlib.suppress(Exception):
+        one_shape.library()
 
 
 class Sitting:
@@ -25,9 +32,9 @@ class Sitting:
 
     def begin_server(self) -> None:
         """Spawn the server, if it must be started, and return at once: it comes up while other captures are taken."""
-        if self._begun is None and not self.lab.asked:
+        if self._begun is None:
             self._begun = self._choice.begin(self._served_folder())
-            threading.Thread(target=one_shape.library, daemon=True).start()  # litellm takes seconds to import
+            threading.Thread(target=import_litellm, daemon=True).start()
 
     def start_server(self) -> Server:
         """The server, ready to be asked."""

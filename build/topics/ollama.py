@@ -199,7 +199,7 @@ def draw_time(canvas: Canvas, data: Data) -> None:
     share = biggest["ms"] / data["whole_ms"]
     count, when = len(data["chunks"]), PHRASES[biggest["name"]]
     chunks = f"{count} chunk{'s' * (count != 1)}"
-    canvas.headline(f"{chunks} in {data['seen_ms']:,.0f} ms: {share:.0%} of the time goes by {when}")
+    canvas.headline(f"An answer of {chunks}: {share:.0%} of its time goes by {when}")
     clock = f"Time runs to the right, to scale, by {data['clock']} clock."
     canvas.reading(f"{clock} Each tile is one chunk of text, under the moment it arrived.")
     draw_parts(canvas, data, scale, BODY_TOP + 48, biggest)

@@ -242,6 +242,7 @@ SLIDES = [
         sabotage=spoil_shape,
         draw=draw_shape,
         needs=("server",),
+        asks=True,
     ),
     Slide(
         number=37,
@@ -253,6 +254,7 @@ SLIDES = [
         sabotage=spoil_both_ways,
         draw=draw_both_ways,
         needs=("server",),
+        asks=True,
     ),
 ]
 
