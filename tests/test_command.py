@@ -220,7 +220,7 @@ def test_an_interrupted_build_says_so_in_one_line_and_keeps_the_deck(number, cod
     before = (folder / "deck/index.html").read_bytes()
     command = [sys.executable, str(folder / "build/regen_all.py"), "--force", "--only", "opening", "--only", "forward_pass"]
     process = subprocess.Popen(
-        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=elsewhere(), start_new_session=True
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=elsewhere(), start_new_session=True
     )
     while "taken in" not in process.stdout.readline():  # it has begun to take photographs
         assert process.poll() is None
