@@ -51,7 +51,8 @@ def source_line(slide: Slide, provenance: dict[str, Any]) -> str:
         digest = f"digest {server['digest'][:8]}" if server.get("digest") else "digest not reported"
         parts.append(f"{server['name']} {server['version'] or '(version not reported)'} · {server['model']} · {digest}")
     if model and server:
-        parts.append(f"beside {model['name']} in process · sha256 {model['sha256'][:8]}")
+        same = server.get("digest") == model["sha256"]
+        parts.append("beside the same weights" if same else f"beside {model['name']} · sha256 {model['sha256'][:8]}")
     elif model:
         parts.append(f"{model['name']} · sha256 {model['sha256'][:8]} · {model['dtype']} on {model['device'].upper()}")
     if slide.kind == "concept":

@@ -178,11 +178,16 @@ def capture_running_example(lab: Lab) -> Data:
     return {"prompt": tokens(lab, lab.ids), "steps": steps}
 
 
+def chose_the_most_probable(step: Data) -> bool:
+    chances = {candidate["id"]: candidate["probability"] for candidate in step["candidates"]}
+    return all(chances[step["chosen"]] >= chance for chance in chances.values())  # NaN is never the larger one
+
+
 def judge_running_example(data: Data) -> Verdict:
     steps = data["steps"]
     good = steps[0]["prefix_ids"] == [tile["id"] for tile in data["prompt"]]
     grown = sum(b["prefix_ids"] == [*a["prefix_ids"], a["chosen"]] for a, b in pairwise(steps))
-    best = sum(step["chosen"] == max(step["candidates"], key=lambda c: c["probability"])["id"] for step in steps)
+    best = sum(chose_the_most_probable(step) for step in steps)
     links = EXAMPLE_STEPS - 1
     return Verdict(
         good and grown == links and best == len(steps) == EXAMPLE_STEPS,
