@@ -117,6 +117,7 @@ def _made_slide(number: int, folder: Path, tokens: list[str] = HOSTILE, kind: st
     def capture(lab): ...
 
     capture.__module__ = f"topics.made_{number}"
+    # the page is made from what a slide says and from its capture: oracle, sabotage and drawing are never called
     slide = Slide(number, name, f"Section <{number}>", f"claim {number} & more", capture, None, None, None, kind=kind)  # type: ignore[arg-type]
     (folder / f"made_{number}.md").write_text(WORDS.format(name=name, table=TABLE if number in (17, 38) else ""), "utf-8")
     figure = folder / f"{name}.png"

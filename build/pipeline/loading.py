@@ -269,6 +269,7 @@ def settled_torch() -> Any:
     torch.set_num_threads(int(threads) if threads.isdecimal() and int(threads) else 2)
     torch.set_grad_enabled(False)
     torch.use_deterministic_algorithms(True)
+    # torch sets this attribute when it is imported; its type stubs do not know it
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     torch.manual_seed(SEED)
     return torch

@@ -297,6 +297,7 @@ def ollama_on_path(offline: bool, say: Say) -> ServerChoice | str:
             return f"{program} has no {MODEL} (offline: not fetched)"
         try:
             with begin_ollama(program, MODEL, must_hold=False).ready() as server:
+                # begin_ollama always makes an Ollama wire; Server.wire is typed as either dialect
                 hold(server.wire, offline, say)  # type: ignore[arg-type]
         except MissingPart as error:
             return f"{program} could not fetch {MODEL} ({error})"

@@ -264,6 +264,7 @@ class Wire:
 
     # --- what a dialect says ---
 
+    # each of these five is filled in by both dialects below; Wire alone is never made
     def completion(self, prompt: str, options: Message, stream: bool) -> tuple[str, Message]:
         raise NotImplementedError
 
