@@ -1,12 +1,26 @@
-"""The real server of the tests: one `transformers serve` with the embedded model, started when first asked for."""
+"""The real server of the tests, started when first asked for; and for tests of servers a machine that has none."""
 
+import json
+import os
+import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
+import psutil
 import pytest
 
+import fake_server
+from fake_server import MODEL, FakeServer
 from pipeline import models, servers
+from pipeline.canvas import Canvas
 from pipeline.errors import DeckError
-from pipeline.servers import Server
+from pipeline.lab import Lab
+from pipeline.servers import Server, connect
+from pipeline.slide import Data, Slide, to_json
+
+SENTENCE = "The beekeeper opened the"
+FAKE = [sys.executable, str(Path(fake_server.__file__))]
+TEST, MARKS = "DECK_TEST", ("keeper.py", "transformers.cli.transformers", "fake_server.py", "/ollama")
 
 
 @pytest.fixture(scope="session")
@@ -30,3 +44,50 @@ def served() -> Iterator[Callable[[], Server]]:
 @pytest.fixture(scope="session")
 def real_server(served: Callable[[], Server]) -> Server:
     return served()
+
+
+@pytest.fixture
+def nothing_there(monkeypatch, tmp_path):
+    """No Ollama answers and none is on PATH, whatever this machine has."""
+    with FakeServer() as gone:
+        monkeypatch.setenv("OLLAMA_HOST", gone.url)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    monkeypatch.setenv("OLLAMA_MODELS", str(tmp_path / "models"))
+    monkeypatch.delenv(servers.KEY_VARIABLE, raising=False)
+    monkeypatch.setenv(TEST, str(tmp_path))  # every process that this test starts carries it
+    yield
+    assert ours() == {}
+
+
+def ours() -> dict[int, list[str]]:
+    """Every keeper and every server that this test started and that still runs, real or fake: id -> command."""
+    found = {}
+    for process in psutil.process_iter(["cmdline", "status", "environ"]):
+        command = process.info["cmdline"] or []
+        mine = (process.info["environ"] or {}).get(TEST) == os.environ[TEST] and process.info["status"] != psutil.STATUS_ZOMBIE
+        if mine and any(part.endswith(MARKS) for part in command[:4]):
+            found[process.pid] = command
+    return found
+
+
+def server_of(fake: FakeServer, kind: str = "ollama", read_s: float = 5.0) -> Server:
+    server = connect(kind, fake.url, MODEL, "Fake", "0.32.0" if kind == "ollama" else None, None)
+    server.wire.limits, server.wire.total_s = (0.3, read_s), 2.0
+    return server
+
+
+def lab_of(server: Server, sentence: str = SENTENCE) -> Lab:
+    def no_model():
+        raise AssertionError("these slides need no model")
+
+    return Lab(sentence, no_model, lambda: server)
+
+
+def taken(slide: Slide, lab: Lab) -> Data:
+    return json.loads(to_json(slide.capture(lab)))
+
+
+def drawn(slide: Slide, data: Data) -> Canvas:
+    canvas = Canvas()
+    slide.draw(canvas, data)
+    return canvas

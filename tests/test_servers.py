@@ -1,52 +1,21 @@
-"""Finding a server, starting one, and above all: leaving none behind, whatever ends us."""
+"""Finding a server: an Ollama, one by URL, else the embedded one; and what the real one is."""
 
-import os
 import re
-import signal
-import socket
 import subprocess
 import sys
 import textwrap
-import time
 from pathlib import Path
 
-import psutil
 import pytest
 
-import fake_server
-from fake_server import MODEL, FakeServer
+from fake_server import MODEL, TEXT, FakeServer
 from pipeline import models, servers
 from pipeline.errors import BadInput, DeckError, MissingPart
 from pipeline.paths import BUILD
+from serving_fixtures import FAKE, ours
 
-FAKE = [sys.executable, str(Path(fake_server.__file__))]
 IDENTITY = "SmolLM2-135M-Instruct@sha256:0123"
-TEST, MARKS = "DECK_TEST", ("keeper.py", "transformers.cli.transformers", "fake_server.py", "/ollama")
-KEPT_S = 0.3  # no fake server needs longer to answer
-
-
-@pytest.fixture(autouse=True)
-def nothing_there_by_default(monkeypatch, tmp_path):
-    """No Ollama answers and none is on PATH, whatever this machine has."""
-    with FakeServer() as gone:
-        monkeypatch.setenv("OLLAMA_HOST", gone.url)
-    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
-    monkeypatch.setenv("OLLAMA_MODELS", str(tmp_path / "models"))
-    monkeypatch.delenv(servers.KEY_VARIABLE, raising=False)
-    monkeypatch.setenv(TEST, str(tmp_path))  # every process that this test starts carries it
-    yield
-    assert ours() == {}
-
-
-def ours() -> dict[int, list[str]]:
-    """Every keeper and every server that this test started and that still runs, real or fake: id -> command."""
-    found = {}
-    for process in psutil.process_iter(["cmdline", "status", "environ"]):
-        command = process.info["cmdline"] or []
-        mine = (process.info["environ"] or {}).get(TEST) == os.environ[TEST] and process.info["status"] != psutil.STATUS_ZOMBIE
-        if mine and any(part.endswith(MARKS) for part in command[:4]):
-            found[process.pid] = command
-    return found
+pytestmark = pytest.mark.usefixtures("nothing_there")
 
 
 def put_ollama_on_path(tmp_path: Path, digest_on_disk: bool = True) -> None:
@@ -92,7 +61,7 @@ def test_a_running_ollama_with_the_model_is_taken(monkeypatch):
             assert server.provenance == {
                 "kind": "ollama", "name": "Ollama", "version": "0.32.0", "model": MODEL, "digest": "a8b0c515", "sha256": None,
             }  # fmt: skip
-            assert server.complete("A", max_tokens=7, temperature=0).text == fake_server.TEXT
+            assert server.complete("A", max_tokens=7, temperature=0).text == TEXT
         assert str(fake.port) not in choice.identity
 
 
@@ -136,7 +105,7 @@ def test_an_ollama_on_path_is_started_asked_and_stopped(tmp_path):
     assert choice.kind == "ollama" and choice.url is None and "on PATH" in choice.lines[-1]
     with choice.start() as server:
         assert servers.is_loopback(server.base_url)
-        assert server.chat([{"role": "user", "content": "A"}], max_tokens=7).text == fake_server.TEXT
+        assert server.chat([{"role": "user", "content": "A"}], max_tokens=7).text == TEXT
         assert len(ours()) == 2
 
 
@@ -180,129 +149,6 @@ def test_a_key_for_a_url_goes_to_that_url_only(monkeypatch):
         assert "sk-planted" not in repr(server.provenance)
 
 
-# --- starting ---
-
-
-def begin(tmp_path: Path) -> servers.Starting:
-    (tmp_path / "model").mkdir(exist_ok=True)
-    (tmp_path / "model" / "model.safetensors").write_bytes(b"weights")
-    return servers.begin_transformers(tmp_path / "model", command=FAKE)
-
-
-def test_a_started_server_answers_and_is_gone_with_its_folder_after_close(tmp_path):
-    with begin(tmp_path).ready(10) as server:
-        folder = server._process.folder
-        assert folder.is_dir() and len(ours()) == 2
-        assert server.provenance["model"] == models.EMBEDDED and str(tmp_path) not in repr(server.provenance)
-    assert not folder.exists()
-
-
-def test_a_port_taken_in_between_is_given_up_for_another(monkeypatch, tmp_path):
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        real, ports = servers.free_port, [taken.getsockname()[1]]
-        monkeypatch.setattr(servers, "free_port", lambda: ports.pop() if ports else real())
-        starting = begin(tmp_path)
-        with starting.ready(10) as server:
-            assert starting.tries == 2 and str(taken.getsockname()[1]) not in server.base_url
-
-
-def test_a_server_that_dies_while_starting_tells_its_last_words(monkeypatch, tmp_path):
-    monkeypatch.setenv("FAKE_DIES", "1")
-    with pytest.raises(
-        MissingPart, match=r"^the server on 127\.0\.0\.1:\d+ died while starting \(ValueError: the weights are missing\)"
-    ):
-        begin(tmp_path).ready(10)
-
-
-def test_a_server_that_never_comes_up_is_given_up(monkeypatch, tmp_path):
-    (tmp_path / "model").mkdir()
-    with pytest.raises(MissingPart, match=r"was not up after 0\.3 s"):
-        servers.begin_transformers(tmp_path / "model", command=[sys.executable, "-c", "import time; time.sleep(60)"]).ready(
-            KEPT_S
-        )
-
-
-def test_a_real_server_of_a_broken_model_tells_why(tmp_path):
-    (tmp_path / "config.json").write_text("{}")
-    with pytest.raises(MissingPart, match="died while starting") as caught:
-        servers.begin_transformers(tmp_path).ready()
-    assert "\n" not in str(caught.value) and len(str(caught.value)) < 600
-
-
-# --- leaving nothing behind ---
-
-PARENT = """
-    import sys, time; sys.path.insert(0, {build!r})
-    from pathlib import Path
-    from pipeline import servers
-    starting = servers.begin_transformers(Path({model!r}), command={command!r})
-    if {up!r}:
-        server = starting.ready()
-    print(starting.process.folder, flush=True)
-    {end}
-"""
-
-
-def run_parent(model: Path, command: list[str] | None, *, up: bool, end: str = "time.sleep(600)") -> subprocess.Popen:
-    script = textwrap.dedent(PARENT).format(build=str(BUILD), model=str(model), command=command, up=up, end=end)
-    return subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-
-def assert_gone(folder: str, seconds: float = 10) -> None:
-    deadline = time.monotonic() + seconds
-    while (ours() or Path(folder).exists()) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert ours() == {}
-    assert not Path(folder).exists()
-
-
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-@pytest.mark.parametrize("up", [False, True])
-def test_no_server_outlives_a_parent_that_a_signal_ends(tmp_path, number, up):
-    (tmp_path / "model.safetensors").write_bytes(b"weights")
-    with run_parent(tmp_path, FAKE, up=up) as parent:
-        folder = parent.stdout.readline().strip()
-        parent.send_signal(number)
-        parent.communicate(timeout=10)
-    assert_gone(folder)
-
-
-@pytest.mark.parametrize("end", ["", "raise AssertionError('an oracle')", "import os; os._exit(3)", "sys.exit(1)"])
-def test_no_server_outlives_a_parent_that_ends_by_itself(tmp_path, end):
-    (tmp_path / "model.safetensors").write_bytes(b"weights")
-    with run_parent(tmp_path, FAKE, up=True, end=end) as parent:
-        folder = parent.stdout.readline().strip()
-        parent.communicate(timeout=20)
-    assert_gone(folder)
-
-
-def test_the_real_server_does_not_outlive_a_killed_parent():
-    with run_parent(models.embedded_folder(), None, up=True) as parent:
-        folder = parent.stdout.readline().strip()
-        assert len(ours()) == 2  # the keeper and the server
-        parent.kill()
-        parent.communicate(timeout=10)
-    assert_gone(folder)
-
-
-def test_the_real_server_goes_even_when_its_keeper_is_killed():
-    with run_parent(models.embedded_folder(), None, up=False) as parent:
-        folder = parent.stdout.readline().strip()
-        keeper = next(pid for pid, command in ours().items() if any(part.endswith("keeper.py") for part in command))
-        while not psutil.Process(keeper).children():
-            time.sleep(0.02)
-        psutil.Process(keeper).kill()
-        parent.kill()
-        parent.communicate(timeout=10)
-    deadline = time.monotonic() + 10
-    while ours() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert ours() == {}
-    subprocess.run(["/bin/rm", "-r", folder], check=False)
-
-
 # --- the real one ---
 
 
@@ -331,16 +177,3 @@ def test_the_real_server_refuses_another_model_in_one_line(real_server):
     with pytest.raises(DeckError, match=r"answered 400 .*another-model") as caught:
         wire.complete("A", max_tokens=1)
     assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize("without", ["HOME", "HF_HUB_OFFLINE"])
-def test_a_server_starts_without_a_home_and_without_a_hub(monkeypatch, tmp_path, without):
-    if without == "HOME":
-        monkeypatch.delenv("HOME", raising=False)
-    else:
-        monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    for name in ("HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "ALL_PROXY"):
-        monkeypatch.setenv(name, "http://127.0.0.1:9")
-    with begin(tmp_path).ready(10) as server:
-        assert server.complete("A", max_tokens=7).text == fake_server.TEXT
-    assert os.environ.get("HTTP_PROXY")

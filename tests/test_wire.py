@@ -10,9 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fake_server import FAULTS, MODEL, PIECES, TEXT, FakeServer, deaf_port
-from pipeline import wire
+from pipeline import addresses, framing
+from pipeline.addresses import base_url, is_loopback, ollama_url
+from pipeline.dialects import Ollama, OpenAI
 from pipeline.errors import BadInput, MissingPart
-from pipeline.wire import Ollama, OpenAI, WireError, base_url, is_loopback, ollama_url, same_model
+from pipeline.wire import WireError, same_model
 
 DIALECTS = pytest.mark.parametrize("dialect", [Ollama, OpenAI])
 WAYS = pytest.mark.parametrize("ask", ["complete", "chat"])
@@ -76,12 +78,12 @@ def test_lines_are_whole_wherever_the_stream_is_cut(texts, newline, data):
     stream = "".join(text + newline for text in texts).encode()
     cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=20)))
     chunks = [stream[a:b] for a, b in zip([0, *cuts], [*cuts, len(stream)], strict=True)]
-    assert list(wire.lines(iter(chunks))) == texts
+    assert list(framing.lines(iter(chunks))) == texts
 
 
 def test_events_may_have_comments_names_and_several_data_lines():
     stream = b': keep-alive\n\nevent: chunk\nid: 7\ndata: {"a":\ndata: 1}\n\ndata:{"b": 2}\n\ndata: [DONE]\n\ndata: {"c": 3}\n\n'
-    assert list(wire.events(iter([stream]))) == [{"a": 1}, {"b": 2}]
+    assert list(framing.events(iter([stream]))) == [{"a": 1}, {"b": 2}]
 
 
 def test_a_count_that_is_missing_is_not_zero():
@@ -135,7 +137,7 @@ def test_a_name_that_does_not_resolve_is_one_line():
 
 
 def test_an_answer_that_grows_without_end_is_given_up_by_size(monkeypatch):
-    monkeypatch.setattr(wire, "MAX_BYTES", 1000)
+    monkeypatch.setattr("pipeline.wire.MAX_BYTES", 1000)
     with FakeServer("endless") as fake, pytest.raises(WireError, match="without an end"):
         asked(line(OpenAI, fake.url, total_s=10), "complete", stream=True)
 
@@ -208,14 +210,14 @@ def test_a_dead_proxy_before_another_host_is_named(monkeypatch):
 
 
 def test_localhost_works_when_it_resolves_to_ipv6_first(monkeypatch):
-    real = wire.socket.getaddrinfo
+    real = addresses.socket.getaddrinfo
 
     def ipv6_first(host, *arguments, **named):
         found = real("127.0.0.1" if host == "localhost" else host, *arguments, **named)
-        six = (wire.socket.AF_INET6, wire.socket.SOCK_STREAM, 6, "", ("::1", found[0][4][1], 0, 0))
+        six = (addresses.socket.AF_INET6, addresses.socket.SOCK_STREAM, 6, "", ("::1", found[0][4][1], 0, 0))
         return [six, *found]
 
-    monkeypatch.setattr(wire.socket, "getaddrinfo", ipv6_first)
+    monkeypatch.setattr(addresses.socket, "getaddrinfo", ipv6_first)
     with FakeServer() as fake:
         assert asked(line(OpenAI, fake.url.replace("127.0.0.1", "localhost")), "complete").text == TEXT
     with pytest.raises(WireError, match=r"tried ::1, 127\.0\.0\.1"):

@@ -16,11 +16,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from pipeline.addresses import base_url, is_loopback
+from pipeline.dialects import OpenAI
 from pipeline.errors import BadInput, MissingPart
+from pipeline.framing import Message
 from pipeline.servers import Server, describe
-from pipeline.wire import CONNECT_S, MAX_BYTES, READ_S, TOTAL_S, OpenAI, WireError, base_url, is_loopback
-
-Message = dict[str, Any]
+from pipeline.wire import CONNECT_S, MAX_BYTES, READ_S, TOTAL_S, WireError
 
 
 @dataclass(frozen=True)

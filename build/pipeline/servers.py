@@ -14,28 +14,26 @@ import importlib.metadata
 import importlib.util
 import os
 import shutil
-import socket
 import subprocess
 import sys
-import tempfile
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from pipeline import keeper
+from pipeline import loading
+from pipeline.addresses import base_url, is_loopback, ollama_url
+from pipeline.dialects import Ollama, OpenAI
 from pipeline.errors import MissingPart
 from pipeline.models import EMBEDDED, GGUF_SHA256
-from pipeline.wire import Exchange, Ollama, OpenAI, Wire, WireError, base_url, is_loopback, ollama_url
+from pipeline.starting import Process, Starting
+from pipeline.wire import Exchange, Wire, WireError
 
 MODEL = "qwen2.5:0.5b"  # what is asked of an Ollama
 KEY_VARIABLE = "DECK_SERVER_KEY"  # for a server given by URL that wants a key; never sent anywhere else
 CONNECT_URL_S = 5.0
 PROBE_S = 1.0  # loopback answers in a millisecond; a remote OLLAMA_HOST gets a second
-START_S = 120.0  # about 5 s here; a slow disk reads the weights for longer
-PORT_TRIES = 3
 # Without these two `transformers serve` reserves most of the machine's memory for its cache: 8 pages of 256 tokens hold
 # the longest sentence, its chat template and its answer several times over, and 512 tokens go into one step.
 CACHE_PAGES, STEP_TOKENS = 8, 512
@@ -52,7 +50,7 @@ def silent(line: str) -> None:
 class Server:
     """A server that answers. `provenance` holds nothing that changes from run to run; None: not reported."""
 
-    def __init__(self, kind: str, wire: Wire, provenance: dict[str, Any], process: "Process | None" = None):
+    def __init__(self, kind: str, wire: Wire, provenance: dict[str, Any], process: Process | None = None):
         self.kind, self.wire, self.provenance = kind, wire, provenance
         self.route: Route | None = None  # set for a provider that `--ask` named
         self._process = process
@@ -88,90 +86,6 @@ class Server:
         self.close()
 
 
-class Process:
-    """One server that we started, and the keeper that ends it when we close or die."""
-
-    def __init__(self, command: list[str], environment: dict[str, str], links: dict[str, Path] | None = None):
-        self.folder = Path(tempfile.mkdtemp(prefix="one-call-server-"))
-        for name, target in (links or {}).items():
-            (self.folder / name).symlink_to(target.resolve(), target_is_directory=True)
-        self._keeper = subprocess.Popen(
-            [sys.executable, "-I", keeper.__file__, str(self.folder), *command],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            env=environment,
-            start_new_session=True,
-        )
-
-    @property
-    def log(self) -> str:
-        try:
-            return (self.folder / "log").read_text("utf-8", errors="replace")
-        except FileNotFoundError:
-            return ""
-
-    @property
-    def running(self) -> bool:
-        return self._keeper.poll() is None
-
-    def last_words(self) -> str:
-        """The end of the log in one line, for an error."""
-        lines = [line.strip() for line in self.log.splitlines() if line.strip() and "it/s]" not in line]
-        return " / ".join(lines[-3:])[-300:] or "it said nothing"
-
-    def close(self) -> None:
-        """End the server and its keeper; returns when both are gone."""
-        if self._keeper.stdin and not self._keeper.stdin.closed:
-            self._keeper.stdin.close()
-        try:
-            self._keeper.wait(2 * keeper.GRACE_S + 2)
-        except subprocess.TimeoutExpired:
-            self._keeper.kill()
-            self._keeper.wait()
-        shutil.rmtree(self.folder, ignore_errors=True)
-
-
-class Starting:
-    """A server on its way up. begin() has spawned it; ready() waits and hands it over."""
-
-    def __init__(self, spawn: Callable[[int], Process], marker: Callable[[int], str], take: Callable[[str, Process], Server]):
-        self._spawn, self._marker, self._take = spawn, marker, take
-        self.tries = 0
-        self._launch()
-
-    def _launch(self) -> None:
-        self.tries += 1
-        self.port = free_port()
-        self.process = self._spawn(self.port)
-
-    def ready(self, deadline_s: float = START_S) -> Server:
-        """Wait until the server answers; once more on another port when the port was taken in between."""
-        limit = time.monotonic() + deadline_s
-        try:
-            # its own log says that this very process got the port; an answer alone could be somebody else's
-            while self._marker(self.port) not in (log := self.process.log):
-                if not self.process.running:
-                    if "address already in use" in log.lower() and self.tries < PORT_TRIES:
-                        self.process.close()
-                        self._launch()
-                        continue
-                    why = self.process.last_words()
-                    died = f"the server on 127.0.0.1:{self.port} died while starting ({why})"
-                    raise MissingPart(f"{died}: fix that or pass --server URL")
-                if time.monotonic() > limit:
-                    why = self.process.last_words()
-                    raise MissingPart(f"the server on 127.0.0.1:{self.port} was not up after {deadline_s:g} s ({why}): run again")
-                time.sleep(0.05)
-            return self._take(f"http://127.0.0.1:{self.port}", self.process)
-        except BaseException:
-            self.process.close()
-            raise
-
-    def close(self) -> None:
-        self.process.close()
-
-
 @dataclass(frozen=True)
 class ServerChoice:
     """A server that was found, or can be started. `identity` names its model and version, never its port."""
@@ -186,7 +100,7 @@ class ServerChoice:
     digest: str | None = None
     version: str | None = None
 
-    def begin(self, model_path: Path | None = None) -> "Starting | None":
+    def begin(self, model_path: Path | None = None) -> Starting | None:
         """Spawn the server and return at once; None when it runs already."""
         if self.url is not None:
             return None
@@ -196,7 +110,7 @@ class ServerChoice:
             raise MissingPart("transformers serve needs the folder of the embedded model: run with --model smollm2 once")
         return begin_transformers(model_path)
 
-    def start(self, model_path: Path | None = None, say: Say = silent, begun: "Starting | None" = None) -> Server:
+    def start(self, model_path: Path | None = None, say: Say = silent, begun: Starting | None = None) -> Server:
         """The server, ready to be asked. `begun` is what an earlier begin() returned."""
         if self.url is not None:
             return connect(self.kind, self.url, self.model, self.name, self.version, self.digest)
@@ -368,18 +282,7 @@ def begin_transformers(model_path: Path, command: list[str] | None = None) -> St
     return Starting(spawn, lambda port: f"running on http://127.0.0.1:{port}", take)
 
 
-@functools.cache
-def weights_sha256(model_path: Path) -> str:
-    """SHA-256 of a folder's weights; of several files, in the order of their names."""
-    digest = hashlib.sha256()
-    files = sorted(model_path.glob("*.safetensors"))
-    if not files:
-        raise MissingPart(f"{model_path} holds no .safetensors file: give a model folder")
-    for path in files:
-        with path.open("rb") as file:
-            while block := file.read(1 << 20):
-                digest.update(block)
-    return digest.hexdigest()
+weights_sha256 = functools.cache(loading.weights_sha256)  # half a gigabyte is read once a run
 
 
 def digest_of(model_path: Path) -> str:
@@ -425,9 +328,3 @@ def connect(kind: str, url: str, model: str, name: str, version: str | None, dig
 
 def describe(kind: str, name: str, version: str | None, model: str, digest: str | None) -> dict[str, Any]:
     return {"kind": kind, "name": name, "version": version, "model": model, "digest": digest, "sha256": None}
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]

@@ -9,7 +9,8 @@ from types import TracebackType
 from pipeline import models, one_shape
 from pipeline.lab import Lab
 from pipeline.models import ModelChoice
-from pipeline.servers import Server, ServerChoice, Starting
+from pipeline.servers import Server, ServerChoice
+from pipeline.starting import Starting
 
 
 def import_litellm() -> None:

@@ -1,0 +1,60 @@
+"""Addresses of model servers, as people write them: with or without scheme, port or `/v1`. Opens no connection."""
+
+import ipaddress
+import socket
+from urllib.parse import urlsplit
+
+from pipeline.errors import BadInput
+
+OLLAMA_PORT = 11434
+
+
+def base_url(given: str) -> str:
+    """A server's address without path: `http://host:port`. Takes it with or without scheme, `/`, `/v1` or `/v1/`."""
+    text = given.strip()
+    parts = urlsplit(text if "://" in text else f"http://{text}")
+    path = parts.path.rstrip("/").removesuffix("/v1")
+    try:
+        port = parts.port
+    except ValueError as error:
+        raise BadInput(f"{given!r} is not a server address ({error}): give it as http://host:port") from error
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment or " " in text:
+        raise BadInput(f"{given!r} is not a server address: give it as http://host:port")
+    if parts.username or parts.password:
+        raise BadInput("a server address must not hold a user name or a key: give it as http://host:port")
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(parts.hostname, parts.hostname)
+    host = f"[{host}]" if ":" in host else host
+    return f"{parts.scheme}://{host}{f':{port}' if port else ''}{path}"
+
+
+def ollama_url(given: str) -> str:
+    """The address that an OLLAMA_HOST stands for: any part of it may be missing, 0.0.0.0 means this machine."""
+    text = given.strip().strip("\"'") or "127.0.0.1"
+    if "://" in text:  # then the scheme's own port is meant, as Ollama itself reads it
+        return base_url(text)
+    if text.startswith(":") and text[1:].isdigit():
+        text = f"127.0.0.1{text}"
+    elif text.count(":") > 1 and not text.startswith("["):
+        text = f"[{text}]"
+    url = base_url(text)
+    return url if urlsplit(url).port else f"{url}:{OLLAMA_PORT}"
+
+
+def is_loopback(url: str) -> bool:
+    host = urlsplit(url).hostname or ""
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def resolved(url: str) -> str:
+    """The addresses a host name stands for, for the reader of an error."""
+    parts = urlsplit(url)
+    try:
+        found = socket.getaddrinfo(parts.hostname, parts.port or 80, type=socket.SOCK_STREAM)
+    except OSError:
+        return "the name does not resolve"
+    return "tried " + ", ".join(dict.fromkeys(str(entry[4][0]) for entry in found))
