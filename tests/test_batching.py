@@ -1,4 +1,4 @@
-"""What is particular to the slides on batching: ragged rows, real runs without mask and positions, timed series."""
+"""What is particular to the slides on batching: ragged rows, and real runs without mask and positions."""
 
 import copy
 
@@ -8,9 +8,9 @@ import pytest
 from pipeline.lab import Lab
 from pipeline.slide import OracleFailure, assert_holds
 from topics import batching
-from topics.batching import BOUND, OTHERS, SLIDES, amount, compared, next_logits, padded, rounded_up
+from topics.batching import BOUND, OTHERS, SLIDES, compared, next_logits, padded
 
-PADDING, SAME_LOGITS, THROUGHPUT = SLIDES
+PADDING, SAME_LOGITS = SLIDES
 
 
 @pytest.mark.parametrize("sentence", ["Hi", *OTHERS, "bees " * 120])
@@ -72,19 +72,3 @@ def test_a_difference_told_smaller_than_the_logits_show_is_refused(lab: Lab, cap
     spoiled["rows"][0]["logits"][0]["careful"] += 10 * BOUND
     with pytest.raises(OracleFailure):
         assert_holds(SAME_LOGITS, spoiled)
-
-
-@pytest.mark.parametrize(("ratio", "holds"), [(1.01, True), (1.0, False), (0.9, False)])
-def test_a_batch_of_eight_must_make_more_tokens_than_one(ratio: float, holds: bool):
-    runs = [
-        {"batch": size, "seconds": [rate] * batching.ROUNDS, "tokens_per_second": size * batching.STEPS / rate}
-        for size, rate in zip(batching.BATCHES, (1.0, 1.0, 1.0, 8 / ratio, 1.0), strict=True)
-    ]
-    verdict = batching.judge_throughput({"runs": runs, "steps": batching.STEPS, "rounds": batching.ROUNDS, "prefix": 1})
-    assert verdict.holds == holds
-
-
-@pytest.mark.parametrize(("value", "told", "shown"), [(5.4e-5, "0.00006", "5.4 × 10⁻⁵"), (0.0, "0", "0"), (19.34, "20", "19.3")])
-def test_differences_are_rounded_up_aloud_and_shown_exactly(value: float, told: str, shown: str):
-    assert rounded_up(value) == told
-    assert amount(value) == shown

@@ -9,7 +9,7 @@ from pipeline import models
 from pipeline.lab import DEFAULT_SENTENCE, Lab
 from pipeline.slide import OracleFailure, assert_holds
 from small_models import build_llama
-from topics.kv_exact import BOUND, SLIDES, beside_recompute, judge_beside, judge_past, power, watch
+from topics.kv_exact import BOUND, SLIDES, beside_recompute, judge_beside, judge_past, watch
 
 PAST, BESIDE = SLIDES
 
@@ -87,10 +87,3 @@ def test_another_winner_is_refused_unless_the_two_tie(captured, gpt2_lab):
 
     assert judge_beside(let_other_win(lead=5e-4)).holds
     assert not judge_beside(let_other_win(lead=0.1)).holds
-
-
-@pytest.mark.parametrize(
-    ("value", "shown"), [(1.62e-5, "1.6 × 10⁻⁵"), (0.0, "0"), (0.513, "0.51"), (2.13, "2.1"), (12345.0, "1.2 × 10⁴")]
-)
-def test_differences_are_written_for_the_eye(value, shown):
-    assert power(value) == shown

@@ -97,7 +97,7 @@ def test_what_cannot_be_seen_is_escaped():
     ],
 )
 def test_filters_write_numbers_as_people_do(tmp_path, expression, shown):
-    assert render(tmp_path, f"{{{{ {expression} }}}}").words_text.replace("\u202f", " ") == shown
+    assert render(tmp_path, f"{{{{ {expression} }}}}").words_text.replace("\u202f", " ").replace("\u00a0", " ") == shown
 
 
 def test_a_key_named_like_a_dict_method_is_the_key(tmp_path):

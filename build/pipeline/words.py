@@ -5,7 +5,6 @@ Whatever Jinja inserts travels through Markdown as an inert mark and is put back
 """
 
 import html
-import math
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,6 +18,7 @@ from markdown_it.token import Token
 
 from pipeline import paths
 from pipeline.errors import BadInput
+from pipeline.readable import kibibytes, megabytes, percent, scientific, significant, thousands
 from pipeline.slide import Slide
 
 PLAIN, TOKEN, END = "\ue000", "\ue002", "\ue001"  # private-use characters: Markdown leaves them and the hex between alone
@@ -26,8 +26,6 @@ MARK = re.compile(f"({PLAIN}|{TOKEN})([0-9a-f]*){END}")
 HEADING = re.compile(r"^(##|###) +(.+?) *$")
 ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\0": "\\0"}
 INVISIBLE = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
-SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-NARROW = "\u202f"  # a narrow no-break space, between a number and its unit
 
 Run = tuple[str, str]  # a piece of text and its style: "", "bold" or "code"
 
@@ -177,35 +175,9 @@ def _inserted(value: Any) -> str:
     return _mark(PLAIN, str(value))
 
 
-def thousands(value: float) -> str:
-    """1234567 -> 1,234,567."""
-    return f"{value:,.0f}" if float(value).is_integer() else f"{value:,}"
-
-
-def percent(value: float, digits: int = 1) -> str:
-    """0.305 -> 30.5 %; what is neither nothing nor everything never rounds to it."""
-    least = 10.0**-digits
-    if 0 < value * 100 < least / 2:
-        return f"< {least:.{digits}f}{NARROW}%"
-    if 100 - least / 2 <= value * 100 < 100:
-        return f"> {100 - least:.{digits}f}{NARROW}%"
-    return f"{value * 100:.{digits}f}{NARROW}%"
-
-
-def scientific(value: float, digits: int = 2) -> str:
-    """3.1e-05 -> 3.1 × 10⁻⁵."""
-    if value == 0:
-        return "0"
-    mantissa, exponent = f"{value:.{digits - 1}e}".split("e")
-    return f"{mantissa} × 10{str(int(exponent)).translate(SUPERSCRIPT)}"
-
-
-def significant(value: float, digits: int = 3) -> str:
-    """0.012345 -> 0.0123 and 12345.6 -> 12,300 at three digits."""
-    if value == 0:
-        return "0"
-    places = digits - 1 - math.floor(math.log10(abs(value)))
-    return f"{round(value, places):,.{max(places, 0)}f}"
+def unbroken_scientific(value: float, digits: int = 2) -> str:
+    """As scientific, and no line breaks in it."""
+    return scientific(value, digits).replace(" ", "\u00a0")
 
 
 def token(piece: Any) -> str:
@@ -213,17 +185,9 @@ def token(piece: Any) -> str:
     return _mark(TOKEN, str(piece).replace(" ", "␣"))
 
 
-def megabytes(count: float) -> str:
-    return f"{significant(count / 1e6)}{NARROW}MB"
-
-
-def kibibytes(count: float) -> str:
-    return f"{significant(count / 1024)}{NARROW}KiB"
-
-
 JINJA = _Environment(undefined=jinja2.StrictUndefined, finalize=_inserted, trim_blocks=True, autoescape=False)
 JINJA.filters.update(
-    n=thousands, pct=percent, sci=scientific, sig=significant, tok=token, mb=megabytes, kib=kibibytes
+    n=thousands, pct=percent, sci=unbroken_scientific, sig=significant, tok=token, mb=megabytes, kib=kibibytes
 )  # fmt: skip
 
 

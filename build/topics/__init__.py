@@ -8,6 +8,7 @@ from pipeline.slide import Slide
 TOPICS = (
     "opening",
     "tokenization",
+    "merges",
     "forward_pass",
     "attention",
     "logits",
@@ -17,6 +18,7 @@ TOPICS = (
     "kv_exact",
     "kv_cost",
     "batching",
+    "batch_gain",
     "why_vllm",
     "quantization",
     "hosted_or_local",
@@ -29,5 +31,6 @@ TOPICS = (
 
 @functools.cache
 def slides() -> tuple[Slide, ...]:
-    """Every slide of the deck, in order."""
-    return tuple(slide for topic in TOPICS for slide in importlib.import_module(f"topics.{topic}").SLIDES)
+    """Every slide of the deck, by number: a topic's slides may stand around another's."""
+    found = [slide for topic in TOPICS for slide in importlib.import_module(f"topics.{topic}").SLIDES]
+    return tuple(sorted(found, key=lambda slide: slide.number))

@@ -1,17 +1,14 @@
-"""Slides 25-27: ragged rows made one batch, the same logits batched and alone, and what a batch gains.
+"""Slides 25-26: ragged rows made one batch, and the same logits batched and alone.
 
-They prove that padding, told apart by mask and position ids, changes no answer, show the real wrong answers of a batch
-run without them, and time a batch against single rows. They need the model.
+They prove that padding, told apart by mask and position ids, changes no answer, and show the real wrong answers of a
+batch run without them. They need the model.
 """
 
 import copy
 import math
 import sys
-import time
 from functools import partial
 from pathlib import Path
-from statistics import median
-from typing import Any
 
 if __name__ == "__main__":
     sys.path[0] = str(Path(__file__).resolve().parents[1])
@@ -20,6 +17,7 @@ import numpy as np
 
 from pipeline.canvas import BLUE, FAINT, GREEN, GREY, INK, MARGIN, ORANGE, PALE, WIDTH, Canvas, mix
 from pipeline.lab import Lab
+from pipeline.readable import amount, counted, power_of_ten, rounded_up
 from pipeline.slide import Data, Slide, Verdict
 
 OTHERS = (  # of three lengths, so that the rows stay ragged whatever the sentence
@@ -30,9 +28,6 @@ OTHERS = (  # of three lengths, so that the rows stay ragged whatever the senten
 BOUND = 1e-3  # a batch adds in another order: float32 leaves some 1e-4 of a logit; padding read as text moves it by tens
 WATCHED = 5  # logits of each row kept as evidence
 COLUMNS = 13  # of a batch drawn tile by tile
-BATCHES = (1, 2, 4, 8, 16)
-ROUNDS, STEPS, PREFIX = 5, 2, 12  # odd, for a median that was measured; a short prefix, for weights are most of what a step reads
-SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def rows_of(lab: Lab) -> list[list[int]]:
@@ -117,11 +112,11 @@ def draw_padding(canvas: Canvas, data: Data) -> None:
     if longest > COLUMNS:
         note = f"⋯ {longest - COLUMNS + 1} columns ⋯"
         write(left + 1.5 * room, 236, note, size=22, color=GREY, align="center")
-    grids = (("padded", "tokens", "", 256, 66, 52), ("mask", "mask", "1: text, 0: padding", 556, 45, 38),
-             ("positions", "position ids", "counted from the first token of the text", 776, 45, 38))  # fmt: skip
+    grids = (("padded", "tokens", "", 260, 60, 52), ("mask", "mask", "1: text, 0: padding", 560, 44, 37),
+             ("positions", "position ids", "counted from the first token of the text", 797, 44, 37))  # fmt: skip
     for name, title, told, top, pitch, height in grids:
-        write(MARGIN, top - 20, title, size=26, weight="bold")
-        write(MARGIN + 180, top - 20, told, size=24, color=GREY)
+        write(MARGIN, top - 27, title, size=26, weight="bold")
+        write(MARGIN + 180, top - 27, told, size=24, color=GREY)
         for index, row in enumerate(rows):
             y, pads = top + index * pitch, longest - len(row["ids"])
             middle = y + height / 2 - 3  # the letters' own middle lies a little lower
@@ -208,26 +203,6 @@ def spoil_same_logits(data: Data, lab: Lab) -> Data:
     return {**data, "rows": rows, "careful": max(row["careful"] for row in rows)}
 
 
-def power(exponent: int) -> str:
-    return "1" if exponent == 0 else "10" + str(exponent).translate(SUPERSCRIPT)
-
-
-def amount(value: float) -> str:
-    """A difference for the eye: 5.4 × 10⁻⁵, 0, or 19.3."""
-    if value == 0 or value >= 0.01:
-        return f"{value:.3g}"
-    digits, exponent = f"{value:.1e}".split("e")
-    return f"{digits} × {power(int(exponent))}"
-
-
-def rounded_up(value: float) -> str:
-    """A bound to say aloud: 0.00006 for 5.4e-5."""
-    if value == 0:
-        return "0"
-    exponent = math.floor(math.log10(value))
-    return f"{math.ceil(value / 10**exponent) * 10.0**exponent:.{max(-exponent, 0)}f}"
-
-
 def draw_same_logits(canvas: Canvas, data: Data) -> None:
     write = partial(canvas.text, valign="center_baseline")
     rows = data["rows"]
@@ -252,7 +227,7 @@ def draw_same_logits(canvas: Canvas, data: Data) -> None:
     write(start, 246, "largest difference of a next-token logit, log scale", size=24, color=GREY)
     bound = place(data["bound"])
     canvas.line([(bound, 300), (bound, foot)], color=GREEN, dashed=True)
-    write(bound, 284, f"bound {power(round(math.log10(data['bound'])))}", size=22, color=GREEN, align="center")
+    write(bound, 284, f"bound {power_of_ten(round(math.log10(data['bound'])))}", size=22, color=GREEN, align="center")
     for index, row in enumerate(rows):
         y = top + index * pitch
         middle = y + 62
@@ -260,9 +235,7 @@ def draw_same_logits(canvas: Canvas, data: Data) -> None:
             canvas.line([(MARGIN, y - 6), (WIDTH - MARGIN, y - 6)], color=PALE, width=1)
         canvas.tiles(row["pieces"], MARGIN, y + 16, width=540, rows=1, size=28, gap=5)
         length = len(row["pieces"])
-        told = f"{length} token{'s' * (length != 1)}, " + (
-            f"{row['pads']} in front are padding" if row["pads"] else "no padding in front"
-        )
+        told = f"{counted(length, 'token')}, " + (f"{row['pads']} in front are padding" if row["pads"] else "no padding in front")
         write(MARGIN, y + 96, told, size=24, color=GREY)
         canvas.line([(start, middle), (end, middle)], color=PALE, width=2)
         spots = {"careful": (BLUE, place(row["careful"]), -30), "careless": (ORANGE, place(row["careless"]), 32)}
@@ -280,98 +253,11 @@ def draw_same_logits(canvas: Canvas, data: Data) -> None:
         tick = start + (end - start) * (exponent - low) / (high - low)
         canvas.line([(tick, foot), (tick, foot + 10)], color=GREY)
         if exponent % 2 == 0 or exponent == low:
-            name = "0" if exponent == low else power(exponent)
+            name = "0" if exponent == low else power_of_ten(exponent)
             write(tick, foot + 32, name, size=24, color=GREY, align="center")
     canvas.line([(start, foot), (end, foot)], color=GREY)
     changed = f"{data['changed']} of {len(rows)} next tokens are wrong without them"
     write(WIDTH - MARGIN, foot + 32, changed, size=26, weight="bold", color=ORANGE, align="right")
-
-
-# --- 27 · what a batch gains ---
-
-
-def capture_throughput(lab: Lab) -> Data:
-    """Seconds of the same few cached steps at each batch size, the sizes taken in turn, round after round."""
-    prefix = lab.ids[:PREFIX]
-
-    def steps(cache: Any, tokens: Any) -> float:
-        began = time.perf_counter()
-        for _ in range(STEPS):
-            out = lab.model(tokens, cache=cache, use_cache=True)  # [batch, 1] -> [batch, 1, vocabulary]
-            tokens = out.logits[:, -1].argmax(dim=-1, keepdim=True)
-        seconds = time.perf_counter() - began
-        cache.crop(-STEPS)  # the cache grew in place: back to the prefix
-        return seconds
-
-    with lab.torch.inference_mode():
-        ready = {}
-        for size in BATCHES:
-            out = lab.model(lab.torch.tensor([prefix] * size), use_cache=True)
-            ready[size] = out.cache, out.logits[:, -1].argmax(dim=-1, keepdim=True)
-            steps(*ready[size])  # a warm-up
-        seconds = [{size: steps(*ready[size]) for size in BATCHES} for _ in range(ROUNDS)]
-    single = median(STEPS / one[1] for one in seconds)
-    runs = []
-    for size in BATCHES:
-        rates = [size * STEPS / one[size] for one in seconds]
-        runs.append(
-            {
-                "batch": size,
-                "seconds": [one[size] for one in seconds],
-                "tokens_per_second": median(rates),
-                "ratio": median(rates) / single,
-                "lowest": min(rates) / single,
-                "highest": max(rates) / single,
-            }
-        )
-    return {"runs": runs, "steps": STEPS, "rounds": ROUNDS, "prefix": len(prefix)}
-
-
-def judge_throughput(data: Data) -> Verdict:
-    rate = {run["batch"]: run["batch"] * data["steps"] / median(run["seconds"]) for run in data["runs"]}
-    whole = tuple(rate) == BATCHES and all(len(run["seconds"]) == data["rounds"] == ROUNDS for run in data["runs"])
-    told = all(abs(run["tokens_per_second"] - rate[run["batch"]]) <= 1e-3 * rate[run["batch"]] for run in data["runs"])
-    ratio = rate[8] / rate[1]
-    return Verdict(whole and told and ratio > 1, f"tokens/s at batch 8 = {ratio:.2f} × batch 1, medians", "> 1")
-
-
-def spoil_throughput(data: Data, lab: Lab) -> Data:
-    """The series reversed: what batch 16 took is said of batch 1, and so on."""
-    spoiled = copy.deepcopy(data)
-    rates = [[run["batch"] / seconds for seconds in run["seconds"]] for run in data["runs"]]
-    for run, reversed_rates in zip(spoiled["runs"], rates[::-1], strict=True):
-        run["seconds"] = [run["batch"] / rate for rate in reversed_rates]
-        run["tokens_per_second"] = run["batch"] * data["steps"] / median(run["seconds"])
-    return spoiled
-
-
-def draw_throughput(canvas: Canvas, data: Data) -> None:
-    write = partial(canvas.text, valign="center_baseline")
-    runs = data["runs"]
-    ratio = {run["batch"]: run["ratio"] for run in runs}
-    canvas.headline(f"Eight rows at once: {ratio[8]:.1f} times the tokens per second of one row; sixteen: {ratio[16]:.1f} times")
-    canvas.reading(
-        f"Tokens per second as a multiple of batch 1: bar = median of {data['rounds']} rounds, whisker = worst to best round."
-    )
-    top, foot, room = 300, 845, (WIDTH - 2 * MARGIN) / len(runs)
-    tall = (foot - top) / max(run["highest"] for run in runs)
-    canvas.line([(MARGIN, foot), (WIDTH - MARGIN, foot)], color=PALE, width=3)
-    for index, run in enumerate(runs):
-        center, chosen = MARGIN + (index + 0.5) * room, run["batch"] == 8
-        color = BLUE if chosen else PALE
-        canvas.box(center - 85, foot - run["ratio"] * tall, 170, run["ratio"] * tall, fill=color, radius=4)
-        if run["highest"] > run["lowest"]:
-            ends = [foot - run[name] * tall for name in ("lowest", "highest")]
-            canvas.line([(center, ends[0]), (center, ends[1])], color=INK, width=3, z=3)
-            for y in ends:
-                canvas.line([(center - 16, y), (center + 16, y)], color=INK, width=3, z=3)
-        y = foot - max(run["ratio"], run["highest"]) * tall - 34
-        weight = "bold" if chosen else "regular"
-        write(center, y, f"{run['ratio']:.1f} ×", size=40, weight="bold", color=BLUE if chosen else INK, align="center")
-        write(center, foot + 38, f"batch {run['batch']}", size=32, weight=weight, align="center")
-        rate = run["tokens_per_second"]
-        told = f"{rate:,.0f} tokens/s" if rate >= 100 else f"{rate:.3g} tokens/s"
-        write(center, foot + 84, told, size=26, color=BLUE if chosen else GREY, align="center")
 
 
 SLIDES = [
@@ -394,17 +280,6 @@ SLIDES = [
         oracle=judge_same_logits,
         sabotage=spoil_same_logits,
         draw=draw_same_logits,
-    ),
-    Slide(
-        number=27,
-        name="throughput",
-        section="Batching",
-        claim="A batch of 8 makes more tokens per second than a batch of 1.",
-        capture=capture_throughput,
-        oracle=judge_throughput,
-        sabotage=spoil_throughput,
-        draw=draw_throughput,
-        volatile=True,
     ),
 ]
 

@@ -16,6 +16,7 @@ from pipeline.canvas import GREY, MARGIN, Canvas
 from pipeline.chances import by_rank, chi_square, nucleus, seven_digits, softmax
 from pipeline.columns import LEFT, TILES, column, row_heads
 from pipeline.lab import Lab
+from pipeline.readable import counted
 from pipeline.slide import Data, Slide, Verdict
 
 DRAWS, TEMPERATURE, TOP_P = 500, 1.6, 0.9
@@ -101,7 +102,7 @@ def draw_three_ways(canvas: Canvas, data: Data) -> None:
     for place, (method, rows, probabilities) in enumerate(zip(methods, columns, distributions(data), strict=True)):
         inside = probabilities[ids].tolist()
         expected = [draws * share for share in (*inside, max(0.0, 1 - sum(inside)))]
-        under = f"{distinct[place]:,} different token{'s' * (distinct[place] > 1)}"
+        under = counted(distinct[place], "different token")
         column(canvas, place, method["name"], under, rows, [f"{row}" for row in rows], draws, expected)
         deepest = f"rank {rank[method['drawn']].max():,}"
         canvas.text(LEFT[place], 938, deepest, size=28, weight="bold", valign="baseline")

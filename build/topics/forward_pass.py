@@ -18,6 +18,7 @@ from pipeline.anatomy import Anatomy, anatomy, enough_tokens, first_tensor, hidd
 from pipeline.canvas import BLUE, BODY_BOTTOM, FAINT, GREY, INK, MARGIN, WIDTH, Canvas, mix
 from pipeline.chances import by_rank
 from pipeline.lab import Lab
+from pipeline.readable import counted
 from pipeline.slide import Data, Slide, Verdict
 
 NORM_BOUND = 1e-3  # float32 sums of a few hundred terms near 20 against float64 leave a few 1e-6; the layer before is 15 off
@@ -119,7 +120,7 @@ def draw_anatomy(canvas: Canvas, data: Data) -> None:
     norm, head = data["stages"][-2:]
     held = sum(block["parameters"] for block in blocks)
     alike = " of one build" if len({block["parameters"] for block in blocks}) == 1 < len(blocks) else ""
-    some = f"{len(blocks)} block{'s' * (len(blocks) > 1)}"
+    some = counted(len(blocks), "block")
     canvas.headline(f"{data['total']:,} parameters, {held / data['total']:.0%} of them in {some}{alike}")
     canvas.reading("Above: what one call runs through, the shapes it hands on, the parameters it holds. Below: one block opened.")
     tables = " + ".join([first["name"], *(stage["name"] for stage in beside)])

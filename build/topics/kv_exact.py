@@ -19,6 +19,7 @@ import numpy as np
 from pipeline.cache import read, shape
 from pipeline.canvas import BLUE, FAINT, GREY, INK, MARGIN, ORANGE, PALE, PAPER, RED, WIDTH, Canvas, mix
 from pipeline.lab import Lab
+from pipeline.readable import amount, power_of_ten
 from pipeline.slide import Data, Slide, Verdict
 
 SECTION = "The KV cache"
@@ -28,15 +29,6 @@ SAMPLED, EVERY = 50, 197  # logits kept to be looked at again: the largest, and 
 # float32 rounding, summed in another order, leaves 1e-5 to 7e-5 in logits, keys and values (both shapes tried, 1 to 150
 # tokens); the smallest real mistake tried, a position off by one, leaves 0.5, and bfloat16 0.1: the bound is far from all.
 BOUND = 1e-3
-
-
-def power(value: float, short: bool = False) -> str:
-    """1.6e-05 as 1.6 × 10⁻⁵, for the eye; `short` leaves out the factor of a power of ten."""
-    if value == 0 or (0.1 <= value < 1000 and not short):
-        return f"{value:.2g}"
-    mantissa, exponent = f"{value:.1e}".split("e")
-    ten = f"10{str(int(exponent)).translate(str.maketrans('-0123456789', '⁻⁰¹²³⁴⁵⁶⁷⁸⁹'))}"
-    return ten if short else f"{mantissa} × {ten}"
 
 
 # --- 20 · the past does not move ---
@@ -165,19 +157,19 @@ class Ruler:
         for exponent in range(self.lowest, self.highest + 1):
             x = self.at(10.0**exponent)
             canvas.line([(x, y), (x, y + 8)], color=PALE, width=2)
-            canvas.text(x, y + 30, power(10.0**exponent, short=True), size=22, color=GREY, align="center")
+            canvas.text(x, y + 30, power_of_ten(exponent), size=22, color=GREY, align="center")
 
     def bound(self, canvas: Canvas, top: float, bottom: float) -> None:
         x = self.at(BOUND)
         canvas.line([(x, top), (x, bottom)], color=INK, width=3, dashed=True)
-        canvas.text(x, top - 22, f"bound {power(BOUND, short=True)}", size=26, weight="bold", align="center")
+        canvas.text(x, top - 22, f"bound {power_of_ten(round(math.log10(BOUND)))}", size=26, weight="bold", align="center")
 
     def dot(self, canvas: Canvas, value: float, y: float, *, color: str = BLUE, marker: str = "o") -> None:
         """A mark with its value beside it, on the side away from the bound."""
         x, below = self.at(value), value < BOUND
         canvas.sheet.plot(x, y, marker=marker, color=color, markersize=15, zorder=4)
         side = "right" if below else "left"
-        canvas.text(x - 22 if below else x + 22, y, power(value), size=26, weight="bold", color=color, align=side)
+        canvas.text(x - 22 if below else x + 22, y, amount(value), size=26, weight="bold", color=color, align=side)
 
 
 # --- 21 · cached beside recomputed ---
@@ -263,7 +255,7 @@ def draw_beside(canvas: Canvas, data: Data) -> None:
     steps = data["steps"]
     largest = max(step["largest"] for step in steps)
     good = f"{len(steps)} of {len(steps)} steps"
-    canvas.headline(f"With the cache or from scratch: the same logits at {good}, to within {power(largest)}")
+    canvas.headline(f"With the cache or from scratch: the same logits at {good}, to within {amount(largest)}")
     logits = f"{steps[0]['vocabulary']:,} logits"
     canvas.reading(f"One row a step. Left: the top token and its logit, both ways. Right: the largest difference over {logits}.")
     head, top_row, pitch = 246, 290, 154

@@ -16,6 +16,7 @@ from pipeline.anatomy import anatomy, hidden_states
 from pipeline.canvas import BLUE, BODY_BOTTOM, BODY_TOP, FAINT, GREY, INK, MARGIN, PALE, WIDTH, Canvas, mix
 from pipeline.chances import by_rank, seven_digits, smallest_prefix, softmax
 from pipeline.lab import Lab
+from pipeline.readable import counted, power_of_ten
 from pipeline.slide import Data, Slide, Verdict
 
 TOP = 15
@@ -24,7 +25,6 @@ SHARES = (0.5, 0.9, 0.99)
 CONSTANT = 100.0
 RELATIVE_BOUND = 1e-9  # two float64 softmaxes over 50,000 terms: rounding leaves about 1e-13
 LENS_BOUND = 1e-3  # float32 scores near 20, the same modules called once more: nothing or a few 1e-6
-RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 ONE_COLUMN = 16  # layers that one column has room for
 ROWS = 32  # layers shown: more are thinned out evenly
 
@@ -133,7 +133,7 @@ def spoil_by_rank(data: Data, lab: Lab) -> Data:
 def draw_by_rank(canvas: Canvas, data: Data) -> None:
     half, most = data["holding"][0], data["holding"][-1]
     size = len(data["logits"])
-    tokens = f"{half['tokens']:,} token{'s' * (half['tokens'] > 1)}"
+    tokens = counted(half["tokens"], "token")
     canvas.headline(f"Half the probability sits on {tokens}, {most['share']:.0%} on {most['tokens']:,} of {size:,}")
     canvas.reading("All tokens, from the most to the least probable. Ranks and probabilities run in powers of ten.")
     left, width = 250, WIDTH - MARGIN - 250
@@ -146,7 +146,7 @@ def draw_by_rank(canvas: Canvas, data: Data) -> None:
     powers = range(0, int(np.floor(np.log10(least))), -3)
     upper.set_ylim(least, 1)
     upper.set_yticks([10.0**power for power in powers])
-    upper.set_yticklabels(["1" if power == 0 else f"10{str(power).translate(RAISED)}" for power in powers])
+    upper.set_yticklabels([power_of_ten(power) for power in powers])
     lower = canvas.chart(left, 600, width, 270, xlabel="rank of the token", ylabel="sum so far")
     # a staircase that climbs at each rank: the point where a share is reached lies on it
     lower.semilogx([1, *data["ranks"]], [0, *data["cumulative"]], color=BLUE, linewidth=4, drawstyle="steps-post", snap=False)

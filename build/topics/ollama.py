@@ -16,6 +16,7 @@ from pipeline.canvas import BLUE, BODY_BOTTOM, BODY_TOP, FAINT, GREY, INK, MARGI
 from pipeline.json_panel import draw_json
 from pipeline.lab import Lab
 from pipeline.messages import settle
+from pipeline.readable import counted
 from pipeline.slide import Data, Slide, Verdict
 from pipeline.wire import Exchange, same_model
 
@@ -86,7 +87,7 @@ def spoil_request(data: Data, lab: Lab) -> Data:
 
 def draw_request(canvas: Canvas, data: Data) -> None:
     count = data["completion_tokens"]
-    pieces = f"{count} tokens" if count != "not reported" else f"{len(data['text'])} characters"
+    pieces = counted(count, "token") if count != "not reported" else counted(len(data["text"]), "character")
     canvas.headline(f"One HTTP request, one JSON answer: {pieces} from {data['label']}")
     canvas.reading("Exactly what was sent and what came back. Only ids and times, which differ from call to call, are replaced.")
     top, bottom = BODY_TOP + 66, BODY_BOTTOM - 222
@@ -111,7 +112,7 @@ def draw_counts(canvas: Canvas, data: Data, y: float) -> None:
     x = float(MARGIN)
     for count, way, fill, color in counts:
         known = count != "not reported"
-        name = f"{count} token{'s' * (count != 1)} {way}" if known else f"tokens {way}: not reported"
+        name = f"{counted(count, 'token')} {way}" if known else f"tokens {way}: not reported"
         room = canvas.measure(name, 26, weight="bold")[0]
         canvas.text(min(x, WIDTH - MARGIN - room), y - 14, name, size=26, color=color, weight="bold", valign="baseline")
         for number in range(count if known else 0):
@@ -197,8 +198,7 @@ def draw_time(canvas: Canvas, data: Data) -> None:
     scale = Scale(max(data["whole_ms"], data["seen_ms"], data["unstreamed_ms"]))
     biggest = max(data["parts"], key=lambda part: part["ms"])
     share = biggest["ms"] / data["whole_ms"]
-    count, when = len(data["chunks"]), PHRASES[biggest["name"]]
-    chunks = f"{count} chunk{'s' * (count != 1)}"
+    chunks, when = counted(len(data["chunks"]), "chunk"), PHRASES[biggest["name"]]
     canvas.headline(f"An answer of {chunks}: {share:.0%} of its time goes by {when}")
     clock = f"Time runs to the right, to scale, by {data['clock']} clock."
     canvas.reading(f"{clock} Each tile is one chunk of text, under the moment it arrived.")

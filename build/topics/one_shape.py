@@ -212,7 +212,7 @@ def draw_both_ways(canvas: Canvas, data: Data) -> None:
 def draw_answers(canvas: Canvas, direct: str, through: str, top: float) -> None:
     """Two texts, cut at the same columns, one under the other."""
     left, gap = MARGIN + 150, 10
-    block = (BODY_BOTTOM - top - gap) / 2
+    block = (BODY_BOTTOM - 12 - top - gap) / 2
     size, rows, step = 28, [""], 0.0
     for size in range(28, LABEL - 1, -1):
         advance = canvas.measure("0" * 20, size, mono=True)[0] / 20

@@ -16,6 +16,7 @@ import numpy as np
 
 from pipeline.canvas import BLUE, BODY_BOTTOM, FAINT, GREY, INK, MARGIN, PALE, WIDTH, Canvas, mix
 from pipeline.lab import Lab
+from pipeline.readable import counted
 from pipeline.slide import Data, Slide, Verdict
 
 RUNNERS_UP = 4  # candidates shown beside each choice
@@ -76,7 +77,7 @@ def draw_title(canvas: Canvas, data: Data) -> None:
     given, chosen, steps = data["prompt"], data["completion"], data["steps"]
     canvas.headline(f"Ask {len(steps)} times for one more token, and the sentence goes on by itself")
     canvas.reading("The darker a blue tile, the more probable the model found that token; the percentage says how much.")
-    canvas.text(MARGIN, 350, f"given: {len(given)} token{'s' * (len(given) > 1)}", size=28, color=GREY)
+    canvas.text(MARGIN, 350, f"given: {counted(len(given), 'token')}", size=28, color=GREY)
     boxes = canvas.tiles([tile["text"] for tile in given], MARGIN, 382, rows=3, size=46, gap=10)
     top = max(box.bottom for box in boxes if box) + 100
     canvas.text(MARGIN, top, f"chosen: {len(chosen)} tokens, one call each, always the most probable", size=28, color=BLUE)

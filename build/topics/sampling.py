@@ -17,6 +17,7 @@ from pipeline.canvas import BLUE, BODY_BOTTOM, GREY, INK, MARGIN, PALE, WIDTH, C
 from pipeline.chances import by_rank, entropy_bits, seven_digits, smallest_prefix, softmax
 from pipeline.columns import LEFT, TILES, column, row_heads
 from pipeline.lab import Lab
+from pipeline.readable import counted
 from pipeline.slide import Data, Slide, Verdict
 
 TEMPERATURES = (0.7, 1.0, 1.6)
@@ -165,7 +166,7 @@ def draw_top_p(canvas: Canvas, data: Data) -> None:
     ranked, full = np.sort(softmax(np.array(data["logits"])))[::-1], WIDTH - 2 * MARGIN
     top, lowest = 222.0, (600, BODY_BOTTOM)
     for run, bottom in zip(data["runs"], lowest, strict=True):
-        tokens = f"{run['kept']:,} token{'s' * (run['kept'] > 1)}"
+        tokens = counted(run["kept"], "token")
         canvas.text(MARGIN, top + 32, f"p = {run['p']:g}", size=34, weight="bold", valign="baseline")
         canvas.text(MARGIN + 160, top + 32, f"kept: {tokens} holding {run['mass']:.1%}", size=28, color=BLUE, valign="baseline")
         dropped = f"dropped: {data['vocabulary'] - run['kept']:,} tokens holding {1 - run['mass']:.1%}"

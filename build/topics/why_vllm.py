@@ -13,6 +13,7 @@ if __name__ == "__main__":
 
 from pipeline.canvas import BLUE, CONCEPT_PAPER, GREY, INK, MARGIN, ORANGE, WIDTH, Canvas, mix
 from pipeline.lab import Lab
+from pipeline.readable import counted
 from pipeline.slide import Data, Slide, Verdict
 
 SLAB, PAGE = 64, 16  # slide 28: tokens of room in a slab (the longest request allowed) and in a page
@@ -94,7 +95,7 @@ def draw_slab_or_pages(canvas: Canvas, data: Data) -> None:
             canvas.box(x, y, filled * cell, 80, fill=BLUE, edge=INK, width=2)
         pages = len(request["pages"])
         end = right + pages * (page * cell + 12) - 12
-        below(canvas, right, end, y, f"{pages} page{'s' * (pages > 1)}", f"{pages * page - used} empty")
+        below(canvas, right, end, y, counted(pages, "page"), f"{pages * page - used} empty")
     canvas.text(left, 930, f"{data['slab_waste']} of {len(requests) * slab} places empty", size=32, weight="bold", color=ORANGE)
     reserved = sum(len(request["pages"]) for request in requests) * page
     told = f"{data['page_waste']} of {reserved} empty, less than a page each"
