@@ -303,14 +303,17 @@
 
   const theme = stored();
   if (THEMES.includes(theme)) setTheme(theme);
+  root.classList.toggle("presenter", presenting); // before anything is measured
   show(Math.max(0, numbers.indexOf(Number(location.hash.slice(1)))));
   if (presenting) {
-    root.classList.add("presenter");
     find("#desk").hidden = false;
     tick();
     setInterval(tick, 500);
     hello(true);
     setInterval(() => hello(false), 1000); // finds the deck again after it was reloaded
   }
-  root.dataset.ready = "";
+  Promise.all([...document.fonts].map((face) => face.load())).finally(() => {
+    fitWords(slides[at]);
+    root.dataset.ready = "";
+  });
 })();

@@ -30,6 +30,17 @@ WEIGHTS = {"regular": 400, "bold": 700}
 ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\0": "\\0"}
 
 
+def font_files() -> list[Path]:
+    """Our font files, the text faces first, then what stands in for characters that they lack."""
+    files = []
+    for package, names in FONT_FILES.items():
+        spec = importlib.util.find_spec(package)
+        if spec is None or spec.origin is None:
+            raise ModuleNotFoundError(f"the font package {package} is not installed", name=package)
+        files += [Path(spec.origin).parent / name for name in names]
+    return files
+
+
 @functools.cache
 def fonts() -> frozenset[int]:
     """Make our font files the only ones matplotlib sees; return the code points they cover between them."""
@@ -39,14 +50,9 @@ def fonts() -> frozenset[int]:
     font_manager.fontManager.ttflist.clear()
     logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)  # a fallback face has one weight: no news
     covered: set[int] = set()
-    for package, names in FONT_FILES.items():
-        spec = importlib.util.find_spec(package)
-        if spec is None or spec.origin is None:
-            raise ModuleNotFoundError(f"the font package {package} is not installed", name=package)
-        for name in names:
-            path = Path(spec.origin).parent / name
-            font_manager.fontManager.addfont(path)
-            covered |= FT2Font(os.fspath(path)).get_charmap().keys()
+    for path in font_files():
+        font_manager.fontManager.addfont(path)
+        covered |= FT2Font(os.fspath(path)).get_charmap().keys()
     return frozenset(covered)
 
 
@@ -78,3 +84,9 @@ def literal(text: str) -> str:
 def visible(piece: str) -> str:
     """A token as its tile shows it: spaces as ␣, everything undrawable as an escape."""
     return literal(piece).replace(" ", "␣")
+
+
+def quoted(text: str, longest: int = 24) -> str:
+    """A word for a headline: in quotation marks, spaces visible, cut when it is long."""
+    shown = literal(text).replace(" ", "␣")
+    return f"“{shown if len(shown) <= longest else shown[: longest - 1] + '…'}”"

@@ -26,6 +26,7 @@ QUIET = (
 )
 TIMEOUT_S = 120
 DATE = re.compile(rb"\(D:\d{14}([^)]*)\)")
+NODE = re.compile(rb"node(\d{8})")
 
 
 def browser() -> str | None:
@@ -35,13 +36,10 @@ def browser() -> str | None:
 
 
 def pdf(html_path: Path, out: Path) -> str | None:
-    """Print the page at `html_path` to `out`. Returns None when done, else in one line why there is no PDF.
-
-    The time it was printed is blotted out, so that the same page gives the same bytes.
-    """
+    """Print the page at `html_path` to `out`, the same page to the same bytes. Returns in one line why not, or None."""
     program = browser()
     if program is None:
-        return "no PDF: no Chromium or Chrome found on this machine; install one and run again with --pdf"
+        return "no Chromium or Chrome found on this machine; install one and run again with --pdf"
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True, prefix="deck-pdf-") as folder:
         printed = Path(folder) / "deck.pdf"
         page = html_path.resolve().as_uri()
@@ -51,18 +49,25 @@ def pdf(html_path: Path, out: Path) -> str | None:
         try:
             done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=TIMEOUT_S)
         except subprocess.TimeoutExpired:
-            return f"no PDF: {program} did not finish within {TIMEOUT_S} s"
+            return f"{program} did not finish within {TIMEOUT_S} s"
         except OSError as error:
-            return f"no PDF: {program} did not start ({error.strerror})"
+            return f"{program} did not start ({error.strerror})"
         if not printed.is_file():
             said = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
-            return f"no PDF: {program} ended with {done.returncode}: {said}"
+            return f"{program} ended with {done.returncode}: {said}"
         fresh = out.with_name(f".{out.name}.new")
         try:
-            fresh.write_bytes(DATE.sub(lambda date: b"(D:20000101000000" + date[1] + b")", printed.read_bytes()))
+            fresh.write_bytes(settled(printed.read_bytes()))
             fresh.replace(out)
         except OSError as error:
             with contextlib.suppress(OSError):
                 fresh.unlink(missing_ok=True)
-            return f"no PDF: {out} cannot be written ({error.strerror})"
+            return f"{out} cannot be written ({error.strerror})"
     return None
+
+
+def settled(printed: bytes) -> bytes:
+    """A PDF without what differs from print to print: its time, and the numbers its elements happened to have."""
+    ranks = {number: b"node%08d" % rank for rank, number in enumerate(sorted(set(NODE.findall(printed))))}
+    dated = DATE.sub(lambda date: b"(D:20000101000000" + date[1] + b")", printed)
+    return NODE.sub(lambda node: ranks[node[1]], dated)
