@@ -218,8 +218,13 @@ def read_gguf(gguf: Path, folder: Path) -> None:
         from transformers import AutoModelForCausalLM, AutoTokenizer
 
         where: dict[str, Any] = {"pretrained_model_name_or_path": gguf.parent, "gguf_file": gguf.name, "local_files_only": True}
-        tokenizer = AutoTokenizer.from_pretrained(**where)
-        model = AutoModelForCausalLM.from_pretrained(**where, dtype=torch.float32)
+        try:
+            tokenizer = AutoTokenizer.from_pretrained(**where)
+            model = AutoModelForCausalLM.from_pretrained(**where, dtype=torch.float32)
+        except OSError as error:  # transformers raises it for whatever it cannot make of a file
+            raise MissingPart(
+                f"{gguf.name} cannot be read ({one_line(error)}): install what build/requirements.txt pins and run again"
+            ) from error
         config = model.config
         config.architectures = [type(model).__name__]  # a GGUF names none, and a server asks for one
         if hasattr(config, "quantization_config"):  # what we write is not quantized any more
