@@ -6,6 +6,7 @@ Exit codes: 0 done, 1 an oracle failed or something drifted, 2 bad input, 3 a ne
 
 import argparse
 import os
+import shlex
 import signal
 import sys
 from collections.abc import Sequence
@@ -123,10 +124,27 @@ def where(asked: argparse.Namespace, screen: Screen) -> Out:
     ]
     if asked.out:
         return Out(asked.out.resolve())
-    if custom and not (asked.check or asked.verify):
+    if custom and asked.verify:
+        raise BadInput(f"--verify reads captures as they are: leave out {custom[0]}, and name another deck with --out DIR")
+    if custom and not asked.check:
         screen.say(f"{custom[0]} makes a deck of its own in {CUSTOM_OUT} (--out DIR puts it elsewhere)")
         return Out(CUSTOM_OUT)
     return COMMITTED
+
+
+def own_flags(asked: argparse.Namespace) -> str:
+    """The flags that say which deck this is, as a shell reads them; none for the committed one."""
+    given = {name: getattr(asked, name) for name in ("model", "server", "ask", "sentence", "out")}
+    defaults = parser()
+    return " ".join(f"--{name}={quoted(str(it))}" for name, it in given.items() if it != defaults.get_default(name))
+
+
+def quoted(text: str) -> str:
+    """`text` for a shell, on one line whatever is in it."""
+    if text.isprintable():
+        return shlex.quote(text)
+    escaped = (f"\\x{ord(c):02x}" if c < " " or c == "\x7f" else f"\\{c}" if c in "\\'" else c for c in text)
+    return f"$'{''.join(escaped)}'"
 
 
 def checked_sentence(text: str) -> str:
@@ -148,7 +166,8 @@ def redraw(asked: argparse.Namespace, screen: Screen, chosen, every, out: Out) -
         raise MissingPart(f"{out.figures} holds no captures to draw; take them first: python build/regen_all.py")
     changed = plan.changed_by_hand(chosen, out)
     if changed:
-        raise BadInput(f"{changed[0]}: its capture was changed by hand; take it again: --only {changed[0]} --force")
+        again = plan.retake(changed[0], plan.flags_of(changed[0], out))
+        raise BadInput(f"{changed[0]}: its capture was changed by hand; take it again: {again}")
     with only_run(out), Staging(out) as staging:
         todos = [plan.Todo(slide, [], ["--redraw"]) for slide in chosen]
         setting = plan.Setting("", "", "")
@@ -178,7 +197,7 @@ def photograph(asked: argparse.Namespace, screen: Screen, chosen, every, out: Ou
     server = servers.choose(asked.server, offline=fetch_nothing, embedded_identity=embedded, say=screen.say)
     for line in (*model.lines, *server.lines):
         screen.say(line)
-    setting = plan.Setting(sentence, model.identity, server.identity, route)
+    setting = plan.Setting(sentence, model.identity, server.identity, route, own_flags(asked))
     with Sitting(sentence, model, server, screen.say, asked.ask) as sitting:
         if asked.check:
             from pipeline.check import check

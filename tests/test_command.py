@@ -1,5 +1,6 @@
 """The command: exit codes, one line an error, what is imported when, and what every flag promises."""
 
+import html
 import json
 import os
 import re
@@ -10,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from clones import copy_project, elsewhere, run
 from pipeline.paths import BUILD, COMMITTED, REPO
-from test_plan import copy_project, elsewhere, run
 from topics import TOPICS, slides
 
 REGEN = str(BUILD / "regen_all.py")
@@ -99,6 +100,31 @@ def test_a_sentence_of_emoji_makes_a_deck_of_its_own(tmp_path):
     run(REPO, "--sentence", "🤗🎉👩‍👩‍👧", "--only", "opening", "--only", "tokenization", "--out", str(tmp_path))
     assert (tmp_path / "deck" / "index.html").is_file()
     run(REPO, "--verify", "--only", "opening", "--out", str(tmp_path))
+
+
+def as_bash_reads(command: str) -> list[str]:
+    return ran(["bash", "-c", f"printf '%s\\0' {command}"]).stdout.split("\0")[:-1]
+
+
+def test_the_evidence_of_a_deck_of_its_own_says_how_to_take_its_slides_again(tmp_path):
+    out = tmp_path / "it's mine"
+    run(REPO, "--sentence", "It's <b>$5</b>\n`ls` \\ naïve 🐝", "--only", "opening/title", "--out", str(out))
+    shown = re.search(
+        r"Take this slide again</dt><dd><code>(.*?)</code>", (out / "deck/index.html").read_text("utf-8"), re.DOTALL
+    )
+    python, script, *flags = as_bash_reads(html.unescape(shown[1]))
+    assert (python, script) == ("python", "build/regen_all.py")
+    assert json.loads(run(REPO, *flags, "--json"))["changed"] == []  # taken again, and the same to the byte
+    (out / "figures/captures/opening/title.json").write_text("{")
+    line = refused("--redraw", "--out", str(out), code=2)
+    assert as_bash_reads(line.partition("again: python build/regen_all.py ")[2]) == flags
+
+
+@pytest.mark.parametrize(
+    "flag", [("--sentence", "Another one"), ("--model", "some/model"), ("--server", "localhost:1"), ("--ask", "groq/m")]
+)
+def test_what_verify_would_not_heed_is_refused(flag):
+    assert f"leave out {flag[0]}" in refused("--verify", *flag, code=2)
 
 
 def test_a_model_that_is_not_there_is_one_line():

@@ -15,7 +15,9 @@ import jinja2
 from markupsafe import Markup
 from PIL import Image
 
-from pipeline import paths, words
+from pipeline import paths, plan, words
+from pipeline.faces import with_faces
+from pipeline.readable import counted
 from pipeline.slide import Slide, Verdict
 
 NAME = "One call, taken apart"
@@ -31,12 +33,16 @@ NOT_REPORTED = "not reported"
 
 @dataclass(frozen=True)
 class Shown:
-    """A slide as one deck shows it: its capture {"slide", "provenance", "data"}, its verdict, its PNG on disk."""
+    """A slide as one deck shows it: its capture {"slide", "provenance", "data"}, its verdict, its PNG on disk.
+
+    `flags` are what the command was given when it was taken.
+    """
 
     slide: Slide
     capture: dict[str, Any]
     verdict: Verdict
     figure: Path
+    flags: str = ""
 
     @property
     def provenance(self) -> dict[str, Any]:
@@ -75,7 +81,7 @@ def html(shown: Sequence[Shown]) -> str:
     environment.filters["safe_html"] = Markup
     with ThreadPoolExecutor() as pool:
         images = list(pool.map(embedded, (one.figure for one in shown)))
-    return environment.get_template("deck.html.j2").render(
+    page = environment.get_template("deck.html.j2").render(
         name=NAME,
         subtitle=SUBTITLE,
         pages=[_page(one, image) for one, image in zip(shown, images, strict=True)],
@@ -83,6 +89,7 @@ def html(shown: Sequence[Shown]) -> str:
         css=Markup((paths.DECK_SOURCES / "deck.css").read_text(encoding="utf-8")),
         js=Markup((paths.DECK_SOURCES / "deck.js").read_text(encoding="utf-8")),
     )
+    return with_faces(page)
 
 
 def part_of(number: int) -> str:
@@ -105,9 +112,9 @@ def embedded(figure: Path) -> tuple[str, int, int]:
 def title_facts(shown: Sequence[Shown]) -> list[tuple[str, str]]:
     """What the title slide says of this deck: how many of each kind, and what was photographed."""
     photographs = sum(one.slide.kind == "photograph" for one in shown)
-    facts = [("In this deck", _counted(photographs, "photograph"))]
+    facts = [("In this deck", counted(photographs, "photograph"))]
     if len(shown) > photographs:
-        facts[0] = ("In this deck", f"{facts[0][1]}, {_counted(len(shown) - photographs, 'concept card')}")
+        facts[0] = ("In this deck", f"{facts[0][1]}, {counted(len(shown) - photographs, 'concept card')}")
     model = next((one.provenance["model"] for one in shown if one.provenance.get("model")), None)
     server = next((one.provenance["server"] for one in shown if one.provenance.get("server")), None)
     if model:
@@ -133,20 +140,11 @@ def evidence(one: Shown) -> Iterator[tuple[str, str]]:
     yield "Versions", ", ".join(f"{name} {version}" for name, version in sorted(versions.items())) or NOT_REPORTED
 
 
-def retake(slide: Slide) -> str:
-    """The command that takes this very slide again."""
-    return f"python build/regen_all.py --only {slide.id} --force"
-
-
 def _part(found: Mapping[str, Any] | None, label: str, keys: Sequence[str]) -> Iterator[tuple[str, str]]:
     if not found:
         return
     for key in keys:
         yield label if key == "name" else f"{label} {key}", str(found.get(key) or NOT_REPORTED)
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}" + ("" if count == 1 else "s")
 
 
 def _page(one: Shown, image: tuple[str, int, int]) -> Page:
@@ -164,5 +162,5 @@ def _page(one: Shown, image: tuple[str, int, int]) -> Page:
         height=image[2],
         verdict=one.verdict,
         evidence=list(evidence(one)),
-        command=retake(slide),
+        command=plan.retake(slide.id, one.flags),
     )

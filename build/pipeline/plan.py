@@ -4,6 +4,7 @@ Knows no torch, no matplotlib and takes nothing: a run with nothing to do ends a
 """
 
 import json
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 
 from pipeline import fingerprint
 from pipeline.errors import BadInput
-from pipeline.paths import DECK_SOURCES, Out
+from pipeline.paths import COMMITTED, DECK_SOURCES, Out
 from pipeline.slide import Slide
 
 CAPTURE_MODULES = ("pipeline.lab",)
@@ -20,9 +21,10 @@ SERVER_MODULES = ("pipeline.servers", "pipeline.wire", "pipeline.one_shape")
 MODEL_PINS = ("torch", "transformers", "numpy")
 SERVER_PINS = ("requests", "litellm", "transformers")
 DRAW_MODULES = ("pipeline.canvas", "pipeline.draw")
-DRAW_PINS = ("matplotlib", "pillow", "fontpkg-lato", "fontpkg-ibm-plex-mono", "cvttf-notosanscjk-regular", "manimgx-fonts")
 DECK_MODULES = ("pipeline.assemble", "pipeline.words", "pipeline.slides_pptx")
-DECK_PINS = ("jinja2", "markdown-it-py", "pillow", "python-pptx")
+FONT_PINS = ("fontpkg-lato", "fontpkg-ibm-plex-mono", "cvttf-notosanscjk-regular", "manimgx-fonts", "matplotlib")
+DRAW_PINS = ("pillow", *FONT_PINS)
+DECK_PINS = ("jinja2", "markdown-it-py", "pillow", "python-pptx", "fonttools", *FONT_PINS)
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,7 @@ class Setting:
     model: str  # identity, see models.ModelChoice
     server: str  # identity, see servers.ServerChoice
     asked: str = ""  # a provider's model for slides 36-37 instead of the server
+    flags: str = ""  # of the command: another model, sentence or folder, as a shell reads them
 
 
 @dataclass(frozen=True)
@@ -75,8 +78,8 @@ def deck_parts(shown: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     """Everything the assembled deck depends on; `shown` are the manifest's rows."""
     sources = [path for path in sorted(DECK_SOURCES.rglob("*")) if path.suffix in (".j2", ".css", ".js", ".md")]
     texts = {path.relative_to(DECK_SOURCES).as_posix(): fingerprint.digest(path.read_text("utf-8")) for path in sources}
-    looks = ("number", "section", "kind", "claim", "capture_sha256", "figure_sha256", "verdict")
-    rows = {row["id"]: fingerprint.digest(json.dumps([row[key] for key in looks], sort_keys=True)) for row in shown}
+    looks = ("number", "section", "kind", "claim", "capture_sha256", "figure_sha256", "verdict", "flags")
+    rows = {row["id"]: fingerprint.digest(json.dumps([row.get(key) for key in looks], sort_keys=True)) for row in shown}
     return texts | rows | fingerprint.of_modules(DECK_MODULES) | fingerprint.of_pins(DECK_PINS)
 
 
@@ -90,6 +93,17 @@ def read_manifest(out: Out) -> dict[str, Any]:
         return manifest if {"slides", "deck"} <= manifest.keys() else empty
     except (ValueError, AttributeError):
         return empty  # damaged: everything is stale, and the next good run replaces it
+
+
+def retake(slide_id: str, flags: str) -> str:
+    """The command that takes a slide again; `flags` are those that its deck was made with."""
+    return " ".join(filter(None, ("python build/regen_all.py", flags, f"--only {slide_id} --force")))
+
+
+def flags_of(slide_id: str, out: Out) -> str:
+    """The flags that a slide of this deck was taken with, or those that lead to its folder."""
+    kept = next((row.get("flags") for row in read_manifest(out)["slides"] if row["id"] == slide_id), None)
+    return kept or ("" if out == COMMITTED else f"--out={shlex.quote(str(out.root))}")
 
 
 def select(slides: Sequence[Slide], only: Sequence[str]) -> list[Slide]:

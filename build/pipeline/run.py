@@ -95,11 +95,11 @@ def read_capture(out: Out, slide: Slide) -> dict[str, Any]:
             raise ValueError("it lacks provenance or data")
         return capture
     except FileNotFoundError:
-        raise MissingPart(f"{path} is missing; take it: python build/regen_all.py --only {slide.id}") from None
+        again = plan.retake(slide.id, plan.flags_of(slide.id, out))
+        raise MissingPart(f"{path} is missing; take it: {again}") from None
     except (ValueError, AttributeError) as error:
-        raise BadInput(
-            f"{path} is damaged ({error}); take it again: python build/regen_all.py --only {slide.id} --force"
-        ) from None
+        again = plan.retake(slide.id, plan.flags_of(slide.id, out))
+        raise BadInput(f"{path} is damaged ({error}); take it again: {again}") from None
 
 
 def in_taking_order(todos: Sequence[Todo]) -> list[Todo]:
@@ -215,6 +215,7 @@ def manifest_row(
         "figure_sha256": fingerprint.file_sha256(staging.read_path(out.figure(slide.id))),
         "capture_parts": plan.capture_parts(slide, setting) if taken or before is None else before["capture_parts"],
         "draw_parts": plan.draw_parts(slide),
+        "flags": setting.flags if taken or before is None else before.get("flags", ""),
     }
 
 
@@ -276,6 +277,7 @@ def shown(every: Sequence[Slide], rows: dict[str, dict[str, Any]], out: Out, sta
             capture=json.loads(where(out.capture(slide.id)).read_text("utf-8")),
             verdict=Verdict(**rows[slide.id]["verdict"]),
             figure=where(out.figure(slide.id)),
+            flags=rows[slide.id].get("flags", ""),
         )
         for slide in every
         if slide.id in rows
@@ -300,7 +302,8 @@ def verify(slides: Sequence[Slide], out: Out) -> Outcome:
         row = judge(slide, out)
         recorded = rows.get(slide.id)
         if row.verdict and (recorded is None or recorded["capture_sha256"] != fingerprint.file_sha256(out.capture(slide.id))):
-            row.failure, row.verdict = f"{slide.id}: the manifest is of another capture; run python build/regen_all.py", None
+            again = plan.retake(slide.id, plan.flags_of(slide.id, out))
+            row.failure, row.verdict = f"{slide.id}: the manifest is of another capture; take it again: {again}", None
         outcome.rows.append(row)
     outcome.holding = sum(row.verdict is not None for row in outcome.rows)
     outcome.counts = {
