@@ -12,9 +12,10 @@ deck: $(READY)
 pdf: $(READY)
 	$(PY) build/regen_all.py --pdf
 
+# the browser's tests run alone, for they measure its frames
 test: $(READY) lint
-	$(PY) -m pytest -n 2 --dist loadfile --ignore tests/test_browser.py
-	$(PY) -m pytest tests/test_browser.py
+	$(PY) -m pytest -n 2 --dist loadfile --ignore-glob 'tests/test_browser*'
+	$(PY) -m pytest tests/test_browser*.py
 
 check: $(READY)
 	$(PY) build/regen_all.py --check

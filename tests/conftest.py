@@ -13,7 +13,7 @@ from pipeline.lab import DEFAULT_SENTENCE, Lab
 from pipeline.slide import Slide, to_json
 from small_models import build_gpt2
 
-pytest_plugins = ["serving_fixtures", "deck_fixtures"]
+pytest_plugins = ["serving_fixtures", "deck_fixtures", "model_fixtures", "browser_fixtures"]
 
 HOSTILE_SENTENCES = {
     "one token": "Hi",

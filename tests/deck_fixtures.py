@@ -1,7 +1,6 @@
 """Decks for the deck's tests: the committed one assembled afresh, and one made by hand around awkward words."""
 
 import os
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -9,22 +8,13 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from pipeline import assemble, plan, run, words
+from pipeline import assemble, pdf, plan, run, words
 from pipeline.assemble import Shown
 from pipeline.paths import COMMITTED
 from pipeline.slide import Slide, Verdict
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-CHROMIUM_ARGUMENTS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
+CHROMIUM = pdf.browser()
+CHROMIUM_ARGUMENTS = [*pdf.QUIET, "--no-sandbox"]
 HOSTILE = [
     "<b>",
     "*",

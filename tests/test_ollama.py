@@ -1,45 +1,17 @@
 """Slides 34 and 35 on servers of either dialect, on hostile sentences, and on servers that fail."""
 
 import copy
-import json
 
 import pytest
 
-from conftest import HOSTILE_SENTENCES
-from fake_server import FAULTS, MODEL, PIECES, FakeServer
+from fake_server import FAULTS, PIECES, FakeServer
 from layout import problems
-from pipeline.canvas import Canvas
 from pipeline.errors import MissingPart
-from pipeline.lab import Lab
-from pipeline.servers import Server, connect
 from pipeline.slide import OracleFailure, assert_holds, to_json
+from serving_fixtures import drawn, lab_of, server_of, taken
 from topics.ollama import SLIDES
 
 REQUEST, TIME = SLIDES
-SENTENCE = "The beekeeper opened the"
-
-
-def server_of(fake: FakeServer, kind: str = "ollama", read_s: float = 5.0) -> Server:
-    server = connect(kind, fake.url, MODEL, "Fake", "0.32.0" if kind == "ollama" else None, None)
-    server.wire.limits, server.wire.total_s = (0.3, read_s), 2.0
-    return server
-
-
-def lab_of(server: Server, sentence: str = SENTENCE) -> Lab:
-    def no_model():
-        raise AssertionError("these slides need no model")
-
-    return Lab(sentence, no_model, lambda: server)
-
-
-def taken(slide, lab: Lab) -> dict:
-    return json.loads(to_json(slide.capture(lab)))
-
-
-def drawn(slide, data: dict) -> Canvas:
-    canvas = Canvas()
-    slide.draw(canvas, data)
-    return canvas
 
 
 @pytest.mark.parametrize("kind", ["ollama", "openai"])
@@ -143,15 +115,6 @@ def test_times_that_cannot_be_and_other_text_are_refused(spoil):
     assert_holds(TIME, data)
     with pytest.raises(OracleFailure):
         assert_holds(TIME, spoiled)
-
-
-@pytest.mark.parametrize("sentence", HOSTILE_SENTENCES)
-def test_a_hostile_sentence_goes_to_the_real_server_and_is_drawn_whole(sentence, real_server):
-    lab = lab_of(real_server, HOSTILE_SENTENCES[sentence])
-    for slide in SLIDES:
-        data = taken(slide, lab)
-        assert assert_holds(slide, data).holds
-        assert problems(drawn(slide, data)) == []
 
 
 def test_the_request_slide_taken_twice_is_the_same_to_the_byte(real_server):

@@ -8,7 +8,6 @@ import textwrap
 
 import pytest
 
-from conftest import HOSTILE_SENTENCES
 from fake_server import FAULTS, MODEL, TEXT, FakeServer
 from layout import problems
 from pipeline import one_shape
@@ -16,7 +15,7 @@ from pipeline.errors import BadInput, MissingPart
 from pipeline.one_shape import PROVIDERS, ask_route
 from pipeline.paths import BUILD
 from pipeline.slide import assert_holds, to_json
-from test_ollama import drawn, lab_of, server_of, taken
+from serving_fixtures import drawn, lab_of, server_of, taken
 from topics.one_shape import SHARED, SLIDES
 
 SHAPE, BOTH = SLIDES
@@ -69,15 +68,6 @@ def test_an_answer_that_lacks_a_shared_field_is_refused(field):
     del place[last]
     with pytest.raises(AssertionError):
         assert_holds(SHAPE, data)
-
-
-@pytest.mark.parametrize("sentence", HOSTILE_SENTENCES)
-def test_a_hostile_sentence_goes_through_litellm_and_is_drawn_whole(sentence, real_server):
-    lab = lab_of(real_server, HOSTILE_SENTENCES[sentence])
-    for slide in SLIDES:
-        data = taken(slide, lab)
-        assert assert_holds(slide, data).holds
-        assert problems(drawn(slide, data)) == []
 
 
 def test_the_slides_taken_twice_are_the_same_to_the_byte(real_server):

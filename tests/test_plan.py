@@ -1,22 +1,18 @@
 """Staleness: what an edit makes stale, what it leaves alone, and that the reason is said."""
 
 import json
-import os
 import re
-import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from clones import copy_project, edit, run
 from pipeline import fingerprint, plan
 from pipeline.errors import BadInput
-from pipeline.paths import COMMITTED, REPO, Out
+from pipeline.paths import Out
 from topics import slides
 
-CLOSED = "http://127.0.0.1:9"  # nothing listens there
 EVERY = {slide.id for slide in slides()}
 MODEL_SLIDES = {slide.id for slide in slides() if "model" in slide.needs}
 
@@ -27,48 +23,11 @@ def clone(tmp_path: Path) -> Path:
     return copy_project(tmp_path / "clone")
 
 
-def elsewhere() -> dict[str, str]:
-    """An environment in which neither gpt2 nor an Ollama is found, whatever this machine has: only the embedded ones."""
-    empty = REPO / "tests" / "no-such-cache"
-    path = os.pathsep.join(p for p in os.environ.get("PATH", "").split(os.pathsep) if not (Path(p) / "ollama").exists())
-    return {**os.environ, "HF_ENDPOINT": CLOSED, "HF_HUB_CACHE": str(empty), "OLLAMA_HOST": CLOSED, "PATH": path}
-
-
-def copy_project(folder: Path) -> Path:
-    for name in ("build", "deck", "figures"):
-        shutil.copytree(REPO / name, folder / name, ignore=shutil.ignore_patterns("__pycache__", ".staging", ".lock*"))
-    manifest = plan.read_manifest(COMMITTED)
-    here = {row["id"]: row["capture_sha256"] for row in manifest["slides"]}
-    plan.ledger(Out(folder)).write_text(json.dumps(here), "utf-8")
-    return folder
-
-
-def run(folder: Path, *flags: str, code: int = 0, **settings) -> str:
-    """Run the copy's own command; return what it printed."""
-    done = subprocess.run(
-        [sys.executable, str(folder / "build" / "regen_all.py"), *flags],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env=elsewhere(),
-        **settings,
-    )
-    assert done.returncode == code, done.stdout + done.stderr
-    return done.stdout
-
-
 def explained(folder: Path, *flags: str) -> dict[str, tuple[list[str], list[str]]]:
     """Slide -> (reasons to take, reasons to draw), for the slides that are stale."""
     told = json.loads(run(folder, "--explain", "--json", *flags))["slides"]
     assert len(told) == len(EVERY) or flags
     return {row["id"]: (row["take"], row["draw"]) for row in told if row["take"] or row["draw"]}
-
-
-def edit(path: Path, change: Callable[[str], str]) -> None:
-    before = path.read_text("utf-8")
-    after = change(before)
-    assert after != before
-    path.write_text(after, "utf-8")
 
 
 def inside(function: str, line: str) -> Callable[[str], str]:

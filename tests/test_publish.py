@@ -12,10 +12,10 @@ from pathlib import Path
 import psutil
 import pytest
 
+from clones import copy_project, elsewhere, run
 from pipeline.errors import MissingPart
 from pipeline.paths import BUILD, Out
 from pipeline.publish import Staging, only_run
-from test_plan import copy_project, elsewhere, run
 
 MOMENTS = 10
 FILES = [f"figures/f{n}.png" for n in range(6)] + ["figures/manifest.json", "deck/index.html"]

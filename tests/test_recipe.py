@@ -4,8 +4,8 @@ import re
 import textwrap
 from pathlib import Path
 
+from clones import copy_project, edit, run
 from pipeline.paths import REPO
-from test_plan import copy_project, edit, run
 
 
 def blocks() -> dict[str, str]:

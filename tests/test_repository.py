@@ -9,6 +9,7 @@ import pytest
 
 from pipeline.paths import BUILD, REPO, REQUIREMENTS
 from regen_all import parser
+from topics import slides
 
 README = (REPO / "README.md").read_text("utf-8")
 TOP = {"build", "figures", "deck", "tests", "README.md", "pyproject.toml", "Makefile", "CHANGELOG.md", ".ci", ".gitignore"}
@@ -92,3 +93,9 @@ def test_no_two_tests_of_a_file_share_a_name():
     for path in (REPO / "tests").glob("test_*.py"):
         names = re.findall(r"^def (test_\w+)", path.read_text("utf-8"), re.MULTILINE)
         assert len(names) == len(set(names)), path
+
+
+def test_every_figure_and_capture_is_a_slides():
+    ids = {slide.id for slide in slides()}
+    kept = {re.sub(r"^figures/(captures/)?", "", name).rpartition(".")[0] for name in tracked() if name.startswith("figures/")}
+    assert kept - {"manifest"} == ids

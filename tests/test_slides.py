@@ -107,7 +107,7 @@ def test_the_figure_of_a_gpt2_shaped_model_has_no_clipped_overlapping_or_tiny_te
 
 @pytest.mark.parametrize("sentence", HOSTILE_SENTENCES)
 @pytest.mark.parametrize(
-    "slide", [s for s in slides() if "model" in s.needs and s.id not in TIMED_OR_SERVED], ids=lambda slide: slide.id
+    "slide", [s for s in slides() if "server" in s.needs or ("model" in s.needs and not s.volatile)], ids=lambda slide: slide.id
 )
 def test_a_hostile_sentence_holds_and_is_drawn_whole(slide: Slide, sentence: str, hostile_labs: dict[str, Lab], captured):
     data = captured(slide, hostile_labs[sentence])
@@ -116,8 +116,8 @@ def test_a_hostile_sentence_holds_and_is_drawn_whole(slide: Slide, sentence: str
 
 
 @pytest.fixture(scope="session")
-def hostile_labs(loaded_model) -> dict[str, Lab]:
-    return {name: Lab(text, lambda: loaded_model) for name, text in HOSTILE_SENTENCES.items()}
+def hostile_labs(loaded_model, served) -> dict[str, Lab]:
+    return {name: Lab(text, lambda: loaded_model, served) for name, text in HOSTILE_SENTENCES.items()}
 
 
 def drawn(slide: Slide, data: dict[str, Any]) -> Canvas:

@@ -5,12 +5,11 @@ import json
 
 import pytest
 
-from conftest import HOSTILE_SENTENCES
 from fake_server import FakeServer
 from layout import problems
 from pipeline.lab import Lab
 from pipeline.slide import OracleFailure, assert_holds, to_json
-from test_ollama import drawn, server_of
+from serving_fixtures import drawn, server_of
 from topics.whole_path import SLIDES, STEPS, greedy_generation, text_of
 
 (FIVE,) = SLIDES
@@ -66,11 +65,3 @@ def test_any_way_that_strays_is_refused(taken_here, spoil):
         data["inside"].pop()
     with pytest.raises(OracleFailure):
         assert_holds(FIVE, data)
-
-
-@pytest.mark.parametrize("sentence", HOSTILE_SENTENCES)
-def test_a_hostile_sentence_runs_five_ways_and_is_drawn_whole(sentence, loaded_model, real_server):
-    hostile = Lab(HOSTILE_SENTENCES[sentence], lambda: loaded_model, lambda: real_server)
-    data = json.loads(to_json(FIVE.capture(hostile)))
-    assert assert_holds(FIVE, data).holds
-    assert problems(drawn(FIVE, data)) == []
