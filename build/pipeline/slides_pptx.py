@@ -167,6 +167,7 @@ def _underline(cell) -> None:
 def _add_number(slide: PptxSlide, number: int) -> None:
     box = slide.shapes.add_textbox(Emu(WIDTH - EDGE - Inches(1)), Inches(0.3), Inches(1), Inches(0.4))
     box.name = "Number"
+    box.text_frame.word_wrap = True  # else its right edge is where the text ends
     box.text_frame.margin_right = 0
     paragraph = box.text_frame.paragraphs[0]
     paragraph.alignment = PP_ALIGN.RIGHT
