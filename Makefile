@@ -26,7 +26,7 @@ lint: $(READY)
 	$(PY) -m mypy
 
 present: $(READY)
-	PYTHONPATH=build $(PY) -m pipeline.present
+	PYTHONPATH=build $(PY) -m pipeline.present $(if $(DECK),--deck "$(DECK)")
 
 bench: $(READY)
 	$(PY) build/bench.py

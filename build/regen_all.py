@@ -1,26 +1,29 @@
 #!/usr/bin/env python3
 """One call, taken apart: bring every slide that is stale up to date, prove it, and assemble the deck.
 
-Exit codes: 0 done, 1 an oracle failed or something drifted, 2 bad input, 3 a needed part is missing, 130 interrupted.
+Exit codes: 0 done, 1 an oracle failed or something drifted, 2 bad input, 3 a needed part is missing, 130 or 143 interrupted.
 """
 
 import argparse
 import os
-import shlex
 import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from pipeline import plan, run
-from pipeline.errors import BadInput, DeckError, MissingPart
-from pipeline.lab import DEFAULT_SENTENCE, Lab
-from pipeline.paths import COMMITTED, REPO, Out
-from pipeline.publish import Staging, only_run
-from pipeline.screen import Screen
-from pipeline.slide import Slide
-from topics import slides
+try:
+    from pipeline import plan, run
+    from pipeline.errors import BadInput, DeckError, MissingPart
+    from pipeline.lab import DEFAULT_SENTENCE, Lab
+    from pipeline.paths import COMMITTED, REPO, Out
+    from pipeline.publish import Staging, only_run
+    from pipeline.screen import Screen
+    from pipeline.slide import Slide
+    from topics import slides
+except ModuleNotFoundError as error:
+    print(f"error: {error.name} is not installed: run `make deck`, or use its .venv/bin/python", file=sys.stderr)
+    sys.exit(3)
 
 OWN_MODELS, OWN_SERVERS = ("auto", "gpt2", "smollm2"), ("auto", "ollama", "embedded")
 CUSTOM_OUT = REPO / "my-deck"
@@ -69,6 +72,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code = screen.error("interrupted; the last good deck is untouched", stop.args[0] if stop.args else 130)
     except DeckError as error:
         code = failed(asked, screen, error, str(error), error.exit_code)
+    except ImportError as error:
+        told = f"{error.name or error} cannot be imported: pip install -r build/requirements.txt with this Python"
+        code = failed(asked, screen, error, told, MissingPart.exit_code)
     except OSError as error:
         told = f"{error.strerror or error} ({error.filename or 'no file named'}); the last good deck is untouched"
         code = failed(asked, screen, error, told, MissingPart.exit_code)
@@ -122,10 +128,10 @@ def where(asked: argparse.Namespace, screen: Screen) -> Out:
         )
         if is_custom
     ]
-    if asked.out:
-        return Out(asked.out.resolve())
     if custom and asked.verify:
         raise BadInput(f"--verify reads captures as they are: leave out {custom[0]}, and name another deck with --out DIR")
+    if asked.out:
+        return Out(asked.out.resolve())
     if custom and not asked.check:
         screen.say(f"{custom[0]} makes a deck of its own in {CUSTOM_OUT} (--out DIR puts it elsewhere)")
         return Out(CUSTOM_OUT)
@@ -134,17 +140,13 @@ def where(asked: argparse.Namespace, screen: Screen) -> Out:
 
 def own_flags(asked: argparse.Namespace) -> str:
     """The flags that say which deck this is, as a shell reads them; none for the committed one."""
-    given = {name: getattr(asked, name) for name in ("model", "server", "ask", "sentence", "out")}
-    defaults = parser()
-    return " ".join(f"--{name}={quoted(str(it))}" for name, it in given.items() if it != defaults.get_default(name))
-
-
-def quoted(text: str) -> str:
-    """`text` for a shell, on one line whatever is in it."""
-    if text.isprintable():
-        return shlex.quote(text)
-    escaped = (f"\\x{ord(c):02x}" if c < " " or c == "\x7f" else f"\\{c}" if c in "\\'" else c for c in text)
-    return f"$'{''.join(escaped)}'"
+    defaults, flags = parser(), []
+    for name in ("model", "server", "ask", "sentence", "out"):
+        value = getattr(asked, name)
+        if value != defaults.get_default(name):
+            a_place = name == "out" or (name == "model" and Path(value).expanduser().is_dir())
+            flags.append(f"--{name}={plan.for_shell(str(Path(value).expanduser().resolve()) if a_place else value)}")
+    return " ".join(flags)
 
 
 def checked_sentence(text: str) -> str:
@@ -162,14 +164,15 @@ def checked_sentence(text: str) -> str:
 
 def redraw(asked: argparse.Namespace, screen: Screen, chosen, every, out: Out) -> int:
     """Draw the chosen figures again from their captures, and assemble."""
-    if not any(row["id"] == slide.id for row in plan.read_manifest(out)["slides"] for slide in chosen):
-        raise MissingPart(f"{out.figures} holds no captures to draw; take them first: python build/regen_all.py")
+    taken = {row["id"] for row in plan.read_manifest(out)["slides"]}
+    if not any(slide.id in taken for slide in chosen):
+        raise MissingPart(f"{out.figures} holds no captures to draw; take them first: {plan.COMMAND}")
     changed = plan.changed_by_hand(chosen, out)
     if changed:
         again = plan.retake(changed[0], plan.flags_of(changed[0], out))
         raise BadInput(f"{changed[0]}: its capture was changed by hand; take it again: {again}")
     with only_run(out), Staging(out) as staging:
-        todos = [plan.Todo(slide, [], ["--redraw"]) for slide in chosen]
+        todos = [plan.Todo(slide, [], ["--redraw"]) for slide in chosen if slide.id in taken]
         setting = plan.Setting("", "", "")
         with screen.working():
             outcome = run.build(todos, every, nothing_to_take(), out, staging, setting, asked.jobs, screen)
@@ -198,7 +201,7 @@ def photograph(asked: argparse.Namespace, screen: Screen, chosen, every, out: Ou
     for line in (*model.lines, *server.lines):
         screen.say(line)
     setting = plan.Setting(sentence, model.identity, server.identity, route, own_flags(asked))
-    with Sitting(sentence, model, server, screen.say, asked.ask) as sitting:
+    with Sitting(sentence, model, server, screen.say, screen.fetching, asked.ask) as sitting:
         if asked.check:
             from pipeline.check import check
 

@@ -76,7 +76,10 @@
   function say(text, lasting = 1600) {
     find("#toast").textContent = text;
     clearTimeout(hush);
-    hush = setTimeout(() => (find("#toast").textContent = ""), lasting);
+    hush = setTimeout(() => {
+      find("#toast").textContent = "";
+      typed = "";
+    }, lasting);
   }
 
   // --- two windows in step ---
@@ -252,9 +255,11 @@
       typed = "";
     } else if (key === " " && !onControl) {
       event.preventDefault();
+      typed = "";
       go(at + (event.shiftKey ? -1 : 1));
     } else if (/^(Arrow|Home|End)/.test(key) && overview()) {
       event.preventDefault();
+      typed = "";
       moveInOverview(key);
     } else if (/^Arrow(Up|Down)/.test(key) && scrolls(event.target)) {
       return; // let it scroll
@@ -286,7 +291,7 @@
   let touch = null;
   document.addEventListener("touchstart", ({ touches }) => (touch = touches.length === 1 ? touches[0] : null), { passive: true });
   document.addEventListener("touchend", ({ changedTouches }) => {
-    if (!touch || overview() || window.visualViewport?.scale > 1.05) return;
+    if (!touch || overview() || find("#help").open || window.visualViewport?.scale > 1.05) return;
     const across = changedTouches[0].clientX - touch.clientX;
     const down = changedTouches[0].clientY - touch.clientY;
     if (Math.abs(across) > 50 && Math.abs(across) > 1.5 * Math.abs(down)) go(at + (across < 0 ? 1 : -1));
@@ -295,7 +300,7 @@
 
   window.addEventListener("hashchange", () => {
     const number = Number(location.hash.slice(1));
-    if (location.hash && number !== numbers[at]) goToNumber(number);
+    if (number && number !== numbers[at]) goToNumber(number);
   });
   window.addEventListener("resize", () => fitWords(slides[at]));
 

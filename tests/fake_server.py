@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, ClassVar
 
 TEXT = " hive. Señor 東京 🤗 flew\nout"
 PIECES = [" hive", ".", " Señor", " 東京", " 🤗", " flew", "\nout"]
@@ -33,6 +33,7 @@ class FakeServer:
         self.writes_of = 0  # bytes per write; 0: a message at a time
         self.newline = b"\n"
         self.loads = 1  # how often it only loads before it answers ("loads once")
+        self.spans: list[list[float]] = []  # of each POST: when it came, when the last of its answer began to be written
         self.closing = threading.Event()
         self._server = ThreadingHTTPServer((host, port), self._handler())
         self._server.daemon_threads = True
@@ -59,6 +60,7 @@ class FakeServer:
     def _handler(fake) -> type[BaseHTTPRequestHandler]:
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            span: ClassVar[list[float]] = [0.0, 0.0]  # of a GET nobody asks
 
             def log_message(self, *arguments: object) -> None:
                 pass
@@ -82,6 +84,8 @@ class FakeServer:
                 fake.asked.append(("POST", self.path, body, {name.lower(): value for name, value in self.headers.items()}))
                 if self.path == "/api/pull":
                     return self.pull()
+                self.span = [time.perf_counter(), 0.0]
+                fake.spans.append(self.span)
                 with contextlib.suppress(BrokenPipeError, ConnectionResetError):
                     self.answer(body)
                 return None
@@ -100,6 +104,7 @@ class FakeServer:
             def write(self, data: bytes) -> None:
                 step = fake.writes_of or len(data) or 1
                 for start in range(0, len(data), step):
+                    self.span[1] = time.perf_counter()
                     self.wfile.write(data[start : start + step])
                     self.wfile.flush()
                     if fake.writes_of:

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from pipeline import loading, models
+from pipeline import models
+from pipeline.checksum import file_sha256
 from pipeline.errors import DeckError
 from pipeline.paths import BUILD
-from small_models import build_gpt2
 
 HOSTILE = [
     "$5 and $10 left",
@@ -25,19 +25,14 @@ HOSTILE = [
 ]
 
 
-@pytest.fixture(scope="session")
-def gpt2_shaped(tmp_path_factory):
-    return build_gpt2(tmp_path_factory.mktemp("models") / "gpt2-shaped")
-
-
 @pytest.fixture
-def a_copy(gpt2_shaped, tmp_path):
-    return Path(shutil.copytree(gpt2_shaped, tmp_path / "copy"))
+def a_copy(gpt2_folder, tmp_path):
+    return Path(shutil.copytree(gpt2_folder, tmp_path / "copy"))
 
 
 @pytest.fixture
 def hub_cache(tmp_path, monkeypatch):
-    """An empty Hugging Face cache, and no network: whatever asks the hub is refused at once."""
+    """An empty Hugging Face cache."""
     from huggingface_hub import constants
 
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
@@ -60,7 +55,7 @@ def put_in_cache(cache: Path, repo: str, revision: str, folder: Path, names=None
 
 
 def sums_of(folder: Path) -> dict[str, str]:
-    return {name: loading.sha256_of(folder / name) for name in models.GPT2_SHA256}
+    return {name: file_sha256(folder / name) for name in models.GPT2_SHA256}
 
 
 def run_apart(code: str, tmp_path: Path, timeout: float = 180, **environment: str) -> subprocess.CompletedProcess:

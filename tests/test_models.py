@@ -8,7 +8,8 @@ import pytest
 
 from fake_hub import FakeHub, closed_address
 from model_fixtures import CHOOSE_AND_REPORT, choose_apart, put_in_cache, refused, run_apart, sums_of
-from pipeline import loading, models
+from pipeline import models
+from pipeline.checksum import file_sha256
 from pipeline.errors import MissingPart
 from pipeline.models import choose
 from small_models import vocabulary_files
@@ -77,42 +78,42 @@ def test_no_home_still_chooses(tmp_path):
 
 def test_gpt2_vocabulary_of_the_tests_is_the_published_one():
     vocabulary, merges = vocabulary_files()
-    assert loading.sha256_of(vocabulary) == models.GPT2_SHA256["vocab.json"]
-    assert loading.sha256_of(merges) == models.GPT2_SHA256["merges.txt"]
+    assert file_sha256(vocabulary) == models.GPT2_SHA256["vocab.json"]
+    assert file_sha256(merges) == models.GPT2_SHA256["merges.txt"]
 
 
 @pytest.mark.parametrize("repo", models.GPT2_REPOS)
-def test_gpt2_in_the_local_cache_comes_first(hub_cache, gpt2_shaped, monkeypatch, repo):
-    put_in_cache(hub_cache, repo, models.GPT2_REVISION, gpt2_shaped)
+def test_gpt2_in_the_local_cache_comes_first(hub_cache, gpt2_folder, monkeypatch, repo):
+    put_in_cache(hub_cache, repo, models.GPT2_REVISION, gpt2_folder)
     choice = choose("auto")
     assert (choice.name, choice.custom) == ("gpt2", False)
     assert choice.identity == "gpt2@607a30d783df"
     assert "local Hugging Face cache" in choice.lines[0]
-    monkeypatch.setattr(models, "GPT2_SHA256", sums_of(gpt2_shaped))
+    monkeypatch.setattr(models, "GPT2_SHA256", sums_of(gpt2_folder))
     loaded = choice.load()
     assert loaded.provenance["revision"] == models.GPT2_REVISION
-    assert loaded.provenance["sha256"] == loading.sha256_of(gpt2_shaped / "model.safetensors")
+    assert loaded.provenance["sha256"] == file_sha256(gpt2_folder / "model.safetensors")
     assert loaded.provenance["architecture"] == "GPT2LMHeadModel"
     assert loaded.tokenizer("The dog")["input_ids"] == [464, 3290]
 
 
-def test_gpt2_of_other_weights_is_refused(hub_cache, gpt2_shaped):
-    put_in_cache(hub_cache, models.GPT2_REPOS[0], models.GPT2_REVISION, gpt2_shaped)
+def test_gpt2_of_other_weights_is_refused(hub_cache, gpt2_folder):
+    put_in_cache(hub_cache, models.GPT2_REPOS[0], models.GPT2_REVISION, gpt2_folder)
     message = refused(choose("gpt2").load, MissingPart)
-    blob = loading.sha256_of(gpt2_shaped / "model.safetensors")
+    blob = file_sha256(gpt2_folder / "model.safetensors")
     assert "248dfc391186" in message and f"delete {hub_cache}" in message and blob in message  # the file, not the link to it
 
 
 @pytest.mark.parametrize("name", ["vocab.json", "merges.txt"])
 def test_gpt2_of_another_vocabulary_is_refused(hub_cache, a_copy, monkeypatch, name):
-    monkeypatch.setitem(models.GPT2_SHA256, "model.safetensors", loading.sha256_of(a_copy / "model.safetensors"))
+    monkeypatch.setitem(models.GPT2_SHA256, "model.safetensors", file_sha256(a_copy / "model.safetensors"))
     (a_copy / name).write_text((a_copy / name).read_text() + "\n")
     put_in_cache(hub_cache, models.GPT2_REPOS[0], models.GPT2_REVISION, a_copy)
     assert name in refused(choose("gpt2").load, MissingPart)
 
 
-def test_half_a_gpt2_in_the_cache_is_not_taken(hub_cache, gpt2_shaped):
-    put_in_cache(hub_cache, "gpt2", models.GPT2_REVISION, gpt2_shaped, names={"config.json", "vocab.json"})
+def test_half_a_gpt2_in_the_cache_is_not_taken(hub_cache, gpt2_folder):
+    put_in_cache(hub_cache, "gpt2", models.GPT2_REVISION, gpt2_folder, names={"config.json", "vocab.json"})
     choice = choose("auto", offline=True)
     assert choice.name == "SmolLM2-135M-Instruct"
     assert "incomplete" in choice.lines[1] and "model.safetensors" in choice.lines[1]
@@ -122,9 +123,10 @@ LOAD_GPT2 = """
 import json, sys
 from pathlib import Path
 from pipeline import embedded, loading, models
+from pipeline.checksum import file_sha256
 from pipeline.errors import DeckError
 folder = Path({folder!r})
-models.GPT2_SHA256 = {{name: loading.sha256_of(folder / name) for name in models.GPT2_SHA256}}
+models.GPT2_SHA256 = {{name: file_sha256(folder / name) for name in models.GPT2_SHA256}}
 seen, said = [], []
 choice = models.choose("auto")
 try:
@@ -135,9 +137,9 @@ except DeckError as error:
 """
 
 
-def test_gpt2_from_a_hub_is_fetched_once_with_its_progress_and_resumes_after_a_cut(tmp_path, gpt2_shaped):
-    code = LOAD_GPT2.format(folder=str(gpt2_shaped))
-    with FakeHub(gpt2_shaped, fault="cut") as hub:
+def test_gpt2_from_a_hub_is_fetched_once_with_its_progress_and_resumes_after_a_cut(tmp_path, gpt2_folder):
+    code = LOAD_GPT2.format(folder=str(gpt2_folder))
+    with FakeHub(gpt2_folder, fault="cut") as hub:
         done = run_apart(code, tmp_path, HF_ENDPOINT=hub.address)
         assert not done.stderr
         cut = json.loads(done.stdout)
@@ -176,12 +178,12 @@ def test_published_gpt2_continues_as_published():
 # --- a model's id on the hub ---
 
 
-def test_a_hub_id_is_fetched_by_commit_then_found_in_the_cache(tmp_path, gpt2_shaped):
+def test_a_hub_id_is_fetched_by_commit_then_found_in_the_cache(tmp_path, gpt2_folder):
     code = (
         "import json\nfrom pipeline.models import choose\nc = choose('someone/small')\nm = c.load(lambda line: None)\n"
         "print(json.dumps([c.name, c.identity, c.custom, c.lines, m.provenance]))"
     )
-    with FakeHub(gpt2_shaped, revision="0" * 39 + "1") as hub:
+    with FakeHub(gpt2_folder, revision="0" * 39 + "1") as hub:
         done = run_apart(code, tmp_path, HF_ENDPOINT=hub.address)
         assert done.returncode == 0 and not done.stderr, done.stderr
         first = json.loads(done.stdout)
@@ -192,12 +194,19 @@ def test_a_hub_id_is_fetched_by_commit_then_found_in_the_cache(tmp_path, gpt2_sh
     assert "cache" in again[3][0]
 
 
-def test_a_hub_id_with_damaged_weights_in_the_cache_is_refused(hub_cache, gpt2_shaped):
-    snapshot = put_in_cache(hub_cache, "someone/small", "1" * 40, gpt2_shaped)
+def test_a_hub_id_with_damaged_weights_in_the_cache_is_refused(hub_cache, gpt2_folder):
+    snapshot = put_in_cache(hub_cache, "someone/small", "1" * 40, gpt2_folder)
     with (snapshot / "model.safetensors").resolve().open("r+b") as file:
         file.seek(-1, os.SEEK_END)
         file.write(b"\x7f")
     assert "delete" in refused(lambda: choose("someone/small").load(), MissingPart)
+
+
+def test_a_hub_id_without_its_tokenizer_in_the_cache_is_fetched_whole(hub_cache, gpt2_folder):
+    put_in_cache(hub_cache, "someone/small", "0" * 40, gpt2_folder, names=("config.json", "model.safetensors"))
+    assert models._snapshot_in_cache("someone/small") is None
+    put_in_cache(hub_cache, "someone/small", "0" * 40, gpt2_folder, names=("tokenizer.json",))
+    assert models._snapshot_in_cache("someone/small") is not None
 
 
 def test_a_hub_id_with_pickles_only_or_unknown_is_refused(tmp_path):

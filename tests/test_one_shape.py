@@ -13,7 +13,7 @@ from layout import problems
 from pipeline import one_shape
 from pipeline.errors import BadInput, MissingPart
 from pipeline.one_shape import PROVIDERS, ask_route
-from pipeline.paths import BUILD
+from pipeline.paths import BUILD, REPO
 from pipeline.slide import assert_holds, to_json
 from serving_fixtures import drawn, lab_of, server_of, taken
 from topics.one_shape import SHARED, SLIDES
@@ -178,6 +178,10 @@ def test_a_planted_key_reaches_its_server_and_nothing_else(fault, monkeypatch, c
         assert {headers["authorization"] for _, _, _, headers in fake.asked} == {f"Bearer {KEY}"}
     told += [*capfd.readouterr(), caplog.text]
     assert len(told) == 5 and not any(KEY in text for text in told)
+
+
+def test_the_readme_has_the_table_of_all_providers():
+    assert one_shape.table() in (REPO / "README.md").read_text("utf-8")
 
 
 def test_the_table_has_a_row_for_every_provider():

@@ -10,6 +10,7 @@ import pytest
 
 from fake_server import MODEL, TEXT, FakeServer
 from pipeline import models, servers
+from pipeline.addresses import is_loopback
 from pipeline.errors import BadInput, DeckError, MissingPart
 from pipeline.paths import BUILD
 from serving_fixtures import FAKE, ours
@@ -65,6 +66,20 @@ def test_a_running_ollama_with_the_model_is_taken(monkeypatch):
         assert str(fake.port) not in choice.identity
 
 
+def test_a_wrong_ollama_host_is_told_by_its_name(monkeypatch):
+    monkeypatch.setenv("OLLAMA_HOST", "[::1")
+    with pytest.raises(BadInput, match=r"^OLLAMA_HOST "):
+        servers.choose(embedded_identity=IDENTITY)
+
+
+def test_an_ollama_that_lacks_the_model_is_left_alone_in_a_run_that_fetches_nothing(monkeypatch):
+    with FakeServer(held=False) as fake:
+        monkeypatch.setenv("OLLAMA_HOST", fake.url)
+        choice = servers.choose(offline=True, embedded_identity=IDENTITY)
+        assert choice.kind == "transformers serve" and "this run fetches none; run `ollama pull" in choice.lines[0]
+        assert fake.posts() == []
+
+
 def test_an_ollama_without_the_model_fetches_it_with_a_progress_bar(monkeypatch):
     said: list[str] = []
     with FakeServer(held=False) as fake:
@@ -104,7 +119,7 @@ def test_an_ollama_on_path_is_started_asked_and_stopped(tmp_path):
     choice = servers.choose(embedded_identity=IDENTITY)
     assert choice.kind == "ollama" and choice.url is None and "on PATH" in choice.lines[-1]
     with choice.start() as server:
-        assert servers.is_loopback(server.base_url)
+        assert is_loopback(server.base_url)
         assert server.chat([{"role": "user", "content": "A"}], max_tokens=7).text == TEXT
         assert len(ours()) == 2
 

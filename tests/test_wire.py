@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from fake_server import FAULTS, MODEL, PIECES, TEXT, FakeServer, deaf_port
 from pipeline import addresses, framing
-from pipeline.addresses import base_url, is_loopback, ollama_url
+from pipeline.addresses import base_url, is_loopback, key_in, ollama_url
 from pipeline.dialects import Ollama, OpenAI
 from pipeline.errors import BadInput, MissingPart
-from pipeline.wire import WireError, same_model
+from pipeline.wire import Wire, WireError, same_model
 
 DIALECTS = pytest.mark.parametrize("dialect", [Ollama, OpenAI])
 WAYS = pytest.mark.parametrize("ask", ["complete", "chat"])
@@ -177,21 +177,13 @@ def test_the_request_recorded_is_the_request_sent():
 def test_requests_to_one_server_run_one_after_another():
     with FakeServer() as fake:
         fake.writes_of = 20
-        spans: list[tuple[float, float]] = []
-
-        def ask() -> None:
-            server = line(OpenAI, fake.url, read_s=5, total_s=20)
-            with server.turn:
-                start = time.perf_counter()
-                asked(server, "complete", stream=True)
-                spans.append((start, time.perf_counter()))
-
-        threads = [threading.Thread(target=ask) for _ in range(3)]
+        servers = [line(OpenAI, fake.url, read_s=5, total_s=20) for _ in range(3)]
+        threads = [threading.Thread(target=asked, args=(server, "complete"), kwargs={"stream": True}) for server in servers]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-    spans.sort()
+        spans = sorted(fake.spans)
     assert len(spans) == 3 and all(end <= start for (_, end), (start, _) in itertools.pairwise(spans))
 
 
@@ -268,9 +260,81 @@ def test_an_ollama_host_may_lack_any_of_its_parts(given_host, url):
     "given_url", ["ftp://host", "http://", "http://host:notaport", "http://a b", "http://me:key@host", "http://h?key=1"]
 )
 def test_what_is_no_server_address_is_refused_and_says_how_to_write_one(given_url):
-    with pytest.raises(BadInput, match="http://host:port") as caught:
+    with pytest.raises(BadInput, match="http://host:port"):
         base_url(given_url)
-    assert "me:key" not in str(caught.value)
+
+
+@pytest.mark.parametrize("given", ["http://[::1", "http://host:port", "ftp://host", "http://a b"])
+def test_a_wrong_address_is_told_with_its_variable(given):
+    with pytest.raises(BadInput, match=r"OPENAI_BASE_URL .* is not a server address"):
+        base_url(given, "OPENAI_BASE_URL")
+
+
+@pytest.mark.parametrize("scheme", ["http://", "ftp://", ""])
+@pytest.mark.parametrize("rest", ["", ":1", ":port", "?x", "/v1"])
+def test_credentials_in_an_address_are_never_shown(scheme, rest):
+    with pytest.raises(BadInput, match="must not hold a user name or a key") as caught:
+        base_url(f"{scheme}me:sk-planted@host{rest}")
+    assert "planted" not in str(caught.value)
+
+
+@pytest.mark.parametrize("given", ["sk-planted\r", " sk-planted\n", "sk-planted"])
+def test_a_key_comes_without_the_white_space_around_it(monkeypatch, given):
+    monkeypatch.setenv("SOME_KEY", given)
+    assert key_in("SOME_KEY") == "sk-planted"
+    monkeypatch.setenv("SOME_KEY", "  ")
+    assert key_in("SOME_KEY") is None
+
+
+@pytest.mark.parametrize("given", ["sk-pl\ranted", "sk-planted-é"])
+def test_a_key_that_no_header_can_carry_is_refused_without_being_shown(monkeypatch, given):
+    monkeypatch.setenv("SOME_KEY", given)
+    with pytest.raises(BadInput, match=r"^SOME_KEY holds a character") as caught:
+        key_in("SOME_KEY")
+    assert "sk-" not in str(caught.value)
+
+
+@DIALECTS
+@WAYS
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {}, {"message": None, "done": True}, {"message": "text", "response": 1, "done": True},
+        {"choices": [None]}, {"choices": {"a": 1}},
+        {"choices": "text"}, {"choices": [{"finish_reason": "stop", "delta": "text", "message": None}], "usage": 1},
+    ],
+)  # fmt: skip
+def test_an_answer_of_another_shape_is_one_line(dialect, ask, stream, answer, monkeypatch):
+    monkeypatch.setattr(Wire, "post", lambda self, path, body: answer)
+    monkeypatch.setattr(Wire, "messages", lambda self, path, body: iter([answer]))
+    with pytest.raises(WireError) as caught:
+        asked(line(dialect, "http://127.0.0.1:9"), ask, stream=stream)
+    assert "\n" not in str(caught.value) and "http://127.0.0.1:9" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "answer", [{}, {"models": None, "data": None}, {"models": [None], "data": [None]}, {"models": 1, "data": 1}]
+)
+def test_a_list_of_models_of_another_shape_is_one_line(answer, monkeypatch):
+    monkeypatch.setattr(Wire, "get", lambda self, path: answer)
+    for ask in (line(Ollama, "http://127.0.0.1:9").tag, line(OpenAI, "http://127.0.0.1:9").models):
+        with pytest.raises(WireError):
+            ask()
+
+
+@pytest.mark.parametrize(
+    "said", [{"error": {"message": None, "code": 500}}, {"error": {"code": 1}}, {"error": "so"}, {"error": [1]}]
+)
+def test_an_error_of_any_shape_is_read(said):
+    with pytest.raises(framing.Broken, match=r"reported an error: ."):
+        framing.parsed(json.dumps({"error": said}))
+
+
+def test_fetching_a_model_may_take_more_bytes_than_an_answer(monkeypatch):
+    monkeypatch.setattr("pipeline.wire.MAX_BYTES", 100)
+    with FakeServer(held=False) as fake:
+        assert [message["status"] for message in line(Ollama, fake.url).pull()][-1] == "success"
 
 
 def test_loopback_is_known_by_name_and_by_number():

@@ -16,9 +16,9 @@ from markupsafe import Markup
 from PIL import Image
 
 from pipeline import paths, plan, words
-from pipeline.faces import with_faces
 from pipeline.readable import counted
 from pipeline.slide import Slide, Verdict
+from pipeline.webfonts import with_fonts
 
 NAME = "One call, taken apart"
 SUBTITLE = "What a language model does to add one token, photographed step by step."
@@ -54,7 +54,6 @@ class Page:
     """One slide with everything the page says about it filled in."""
 
     number: int
-    id: str
     kind: str
     part: str
     section: str
@@ -80,7 +79,7 @@ def html(shown: Sequence[Shown]) -> str:
     )
     environment.filters["safe_html"] = Markup
     with ThreadPoolExecutor() as pool:
-        images = list(pool.map(embedded, (one.figure for one in shown)))
+        images = list(pool.map(as_data_uri, (one.figure for one in shown)))
     page = environment.get_template("deck.html.j2").render(
         name=NAME,
         subtitle=SUBTITLE,
@@ -89,7 +88,7 @@ def html(shown: Sequence[Shown]) -> str:
         css=Markup((paths.DECK_SOURCES / "deck.css").read_text(encoding="utf-8")),
         js=Markup((paths.DECK_SOURCES / "deck.js").read_text(encoding="utf-8")),
     )
-    return with_faces(page)
+    return with_fonts(page)
 
 
 def part_of(number: int) -> str:
@@ -97,7 +96,7 @@ def part_of(number: int) -> str:
     return next(title for first, title in reversed(PARTS) if number >= first)
 
 
-def embedded(figure: Path) -> tuple[str, int, int]:
+def as_data_uri(figure: Path) -> tuple[str, int, int]:
     """A PNG as a data: address, lossless WebP where that is smaller, with its width and height."""
     png = figure.read_bytes()
     with Image.open(io.BytesIO(png)) as image:
@@ -151,7 +150,6 @@ def _page(one: Shown, image: tuple[str, int, int]) -> Page:
     slide = one.slide
     return Page(
         number=slide.number,
-        id=slide.id,
         kind=slide.kind,
         part=part_of(slide.number),
         section=slide.section,

@@ -59,7 +59,7 @@ def mix(color: str, share: float, paper: str = PAPER) -> tuple[float, float, flo
 
 
 class Canvas:
-    """One figure. `mark` is PHOTOGRAPH or CONCEPT; a concept card has its own paper and a hand-drawn line."""
+    """One figure. `kind` is photograph or concept; a concept card has its own paper and a hand-drawn line."""
 
     def __init__(self, kind: str = "photograph"):
         import matplotlib

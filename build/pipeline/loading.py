@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pipeline.checksum import file_sha256
 from pipeline.errors import BadInput, DeckError, MissingPart
 
 TRANSFORMERS = "5.24."  # cache objects and their shapes change between releases; only this one has been tried
@@ -66,15 +67,9 @@ class LoadedModel:
 # --- weights on the disk ---
 
 
-def sha256_of(path: Path) -> str:
-    """The sha256 of a file's bytes, in hexadecimal."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def must_match(path: Path, expected: str, whose: str) -> None:
     """Refuse a file of another sha256, naming what to delete."""
-    found = sha256_of(path)
+    found = file_sha256(path)
     if found != expected:
         raise MissingPart(
             f"{path.name} is not what it should be (sha256 {found[:12]}…, {whose} is {expected[:12]}…): "
@@ -104,7 +99,7 @@ def weight_files(folder: Path) -> list[Path]:
 def weights_sha256(folder: Path) -> str:
     """The sha256 of the one weights file; of several, the sha256 of the list of theirs."""
     paths = weight_files(folder)
-    sums = [(path.name, sha256_of(path)) for path in paths]
+    sums = [(path.name, file_sha256(path)) for path in paths]
     return sums[0][1] if len(sums) == 1 else joint_sha256(sums)
 
 

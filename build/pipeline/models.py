@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from pipeline import embedded
+from pipeline.checksum import file_sha256
 from pipeline.embedded import EMBEDDED, GGUF_SHA256
 from pipeline.errors import BadInput, MissingPart
 from pipeline.loading import (
@@ -28,7 +29,6 @@ from pipeline.loading import (
     one_line,
     open_folder,
     quiet_libraries,
-    sha256_of,
     weight_files,
     weights_sha256,
 )
@@ -231,15 +231,15 @@ def _choose_embedded(offline: bool, *why_not: str) -> ModelChoice:
     return ModelChoice(EMBEDDED, f"{EMBEDDED}@sha256:{GGUF_SHA256[:12]}", False, lines, load)
 
 
-def embedded_folder(say: Say = _tell, progress: Progress = no_progress, offline: bool | None = None) -> Path:
+def embedded_folder(say: Say = _tell, progress: Progress = no_progress) -> Path:
     """The embedded model's folder for a server to serve, fetched and read first if need be; nothing is loaded.
 
-    Without `offline` the hub's own switch decides, which --offline sets for the whole run.
+    The hub's own switch decides whether we are offline; --offline sets it for the whole run.
     """
     from huggingface_hub import constants
 
     check_transformers()
-    return embedded.ready_folder(constants.is_offline_mode() if offline is None else offline, say, progress)
+    return embedded.ready_folder(constants.is_offline_mode(), say, progress)
 
 
 # --- a folder, or a model's id on the hub ---
@@ -253,7 +253,7 @@ def _choose_folder(folder: Path) -> ModelChoice:
         raise BadInput(f"--model {folder}: there is no config.json in this folder")
     weights = weights_sha256(folder)
     beside = sorted(path for path in folder.glob("*") if path.name in TOKENIZER_FILES or path.name == "config.json")
-    everything = joint_sha256([*((path.name, sha256_of(path)) for path in beside), ("weights", weights)])
+    everything = joint_sha256([*((path.name, file_sha256(path)) for path in beside), ("weights", weights)])
 
     def load(say: Say, progress: Progress, dtype: str) -> LoadedModel:
         if weights_sha256(folder) != weights:
@@ -304,17 +304,18 @@ def _choose_hub_id(repo: str, offline: bool) -> ModelChoice:
 
 
 def _snapshot_in_cache(repo: str) -> Path | None:
-    """The folder of what the cache last knew as the main revision, when it holds a config and whole safetensors."""
+    """The folder of what the cache last knew as the main revision, when it holds config, tokenizer and whole safetensors."""
     from huggingface_hub import try_to_load_from_cache
 
     config = try_to_load_from_cache(repo, "config.json")
     if not isinstance(config, str):
         return None
+    folder = Path(config).parent
     try:
-        weight_files(Path(config).parent)
+        weight_files(folder)
     except BadInput:
         return None
-    return Path(config).parent
+    return folder if (folder / "tokenizer.json").is_file() or (folder / "vocab.json").is_file() else None
 
 
 def _hub_model(repo: str, revision: str, cached: Path | None, names: tuple[str, ...], line: str) -> ModelChoice:

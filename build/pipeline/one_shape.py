@@ -16,10 +16,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from pipeline.addresses import base_url, is_loopback
+from pipeline.addresses import base_url, is_loopback, key_in
 from pipeline.dialects import OpenAI
 from pipeline.errors import BadInput, MissingPart
 from pipeline.framing import Message
+from pipeline.readable import shortened
 from pipeline.servers import Server, describe
 from pipeline.wire import CONNECT_S, MAX_BYTES, READ_S, TOTAL_S, WireError
 
@@ -117,14 +118,14 @@ class Normalised:
 
 
 def ask_route(model: str) -> Route:
-    """The route for a `--ask MODEL`: litellm's own string. Raises MissingPart naming the variable that is not set."""
+    """The route for a `--ask MODEL`: litellm's own string. Raises MissingPart naming the variable that is not set, BadInput."""
     prefix = f"{model.partition('/')[0]}/"
     matching = [provider for provider in PROVIDERS if provider.prefix == prefix]
     if not matching or not model.removeprefix(prefix):
         known = ", ".join(dict.fromkeys(provider.prefix for provider in PROVIDERS))
         raise BadInput(f"--ask {model}: give PROVIDER/MODEL as litellm writes it, PROVIDER being one of {known}")
     provider = matching[0]
-    key = os.environ.get(provider.key_variable)
+    key = key_in(provider.key_variable)
     if provider.url is not None:
         if not key:
             raise MissingPart(f"--ask {model} needs a key: set {provider.key_variable} in the environment and run again")
@@ -135,7 +136,7 @@ def ask_route(model: str) -> Route:
         example = f"{provider.url_variable}=http://127.0.0.1:8000/v1"
         raise MissingPart(f"--ask {model} needs the server's address: set it in the environment, for example {example}")
     name = provider.name if len(matching) == 1 else "OpenAI-shaped server"
-    return Route(model, name, f"{base_url(given)}/v1", provider.client, provider.key_variable, key)
+    return Route(model, name, f"{base_url(given, provider.url_variable)}/v1", provider.client, provider.key_variable, key)
 
 
 def route_to(server: Server) -> Route:
@@ -185,10 +186,8 @@ def _call(server: Server, call: Callable[[Any, Message], Any], options: Message)
 
 def failed(route: Route, error: Exception) -> WireError:
     """One line for whatever litellm raised, with no key in it."""
-    said = " ".join(str(error).split())
-    if route.key:
-        said = said.replace(route.key, "***")
-    said = said if len(said) <= 200 else f"{said[:199]}…"
+    said = str(error)
+    said = shortened(said.replace(route.key, "***") if route.key else said, 200)
     todo = "look at the server's own log"
     if getattr(error, "status_code", None) in (401, 403) and route.key_variable:
         todo = f"set the right key in {route.key_variable}"

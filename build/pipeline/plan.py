@@ -4,6 +4,7 @@ Knows no torch, no matplotlib and takes nothing: a run with nothing to do ends a
 """
 
 import json
+import os
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline import fingerprint
+from pipeline.checksum import file_sha256
 from pipeline.errors import BadInput
 from pipeline.paths import COMMITTED, DECK_SOURCES, Out
 from pipeline.slide import Slide
@@ -19,6 +21,7 @@ CAPTURE_MODULES = ("pipeline.lab",)
 MODEL_MODULES = ("pipeline.models",)
 SERVER_MODULES = ("pipeline.servers", "pipeline.wire", "pipeline.one_shape")
 MODEL_PINS = ("torch", "transformers", "numpy")
+COMMAND = ".venv/bin/python build/regen_all.py"
 SERVER_PINS = ("requests", "litellm", "transformers")
 DRAW_MODULES = ("pipeline.canvas", "pipeline.draw")
 DECK_MODULES = ("pipeline.assemble", "pipeline.words", "pipeline.slides_pptx")
@@ -97,13 +100,21 @@ def read_manifest(out: Out) -> dict[str, Any]:
 
 def retake(slide_id: str, flags: str) -> str:
     """The command that takes a slide again; `flags` are those that its deck was made with."""
-    return " ".join(filter(None, ("python build/regen_all.py", flags, f"--only {slide_id} --force")))
+    return " ".join(filter(None, (COMMAND, flags, f"--only {slide_id} --force")))
+
+
+def for_shell(text: str) -> str:
+    """`text` as one word for a shell, on one line and printable whatever is in it."""
+    if text.isprintable():
+        return shlex.quote(text)
+    plain = (f"\\x{byte:02x}" if not 32 <= byte < 127 or chr(byte) in "\\'" else chr(byte) for byte in os.fsencode(text))
+    return f"$'{''.join(plain)}'"
 
 
 def flags_of(slide_id: str, out: Out) -> str:
     """The flags that a slide of this deck was taken with, or those that lead to its folder."""
     kept = next((row.get("flags") for row in read_manifest(out)["slides"] if row["id"] == slide_id), None)
-    return kept or ("" if out == COMMITTED else f"--out={shlex.quote(str(out.root))}")
+    return kept or ("" if out == COMMITTED else f"--out={for_shell(str(out.root))}")
 
 
 def select(slides: Sequence[Slide], only: Sequence[str]) -> list[Slide]:
@@ -143,7 +154,7 @@ def _todo(slide: Slide, row: Mapping[str, Any] | None, out: Out, setting: Settin
         return Todo(slide, ["never taken"], ["the capture is taken again"])
     if not capture.exists():
         return Todo(slide, ["its capture is missing"], ["the capture is taken again"])
-    if fingerprint.file_sha256(capture) != row["capture_sha256"]:
+    if file_sha256(capture) != row["capture_sha256"]:
         return Todo(slide, ["its capture was changed by hand"], ["the capture is taken again"])
     take = fingerprint.differences(row["capture_parts"], capture_parts(slide, setting))
     if not take and here != row["capture_sha256"]:
@@ -157,12 +168,12 @@ def changed_by_hand(slides: Sequence[Slide], out: Out) -> list[str]:
     """The ids of slides whose capture is not the one that the manifest was written for."""
     kept = {row["id"]: row["capture_sha256"] for row in read_manifest(out)["slides"]}
     files = {slide.id: out.capture(slide.id) for slide in slides if slide.id in kept}
-    return [name for name, path in files.items() if path.exists() and fingerprint.file_sha256(path) != kept[name]]
+    return [name for name, path in files.items() if path.exists() and file_sha256(path) != kept[name]]
 
 
 def redraw_reasons(slide: Slide, row: Mapping[str, Any], figure: Path) -> list[str]:
     if not figure.exists():
         return ["its figure is missing"]
-    if fingerprint.file_sha256(figure) != row["figure_sha256"]:
+    if file_sha256(figure) != row["figure_sha256"]:
         return ["its figure was changed by hand"]
     return fingerprint.differences(row["draw_parts"], draw_parts(slide))

@@ -1,8 +1,10 @@
-"""Numbers as people write them: thousands apart, powers of ten raised, units after a narrow space."""
+"""Numbers as people write them, and text with escapes for what cannot be seen."""
 
 import math
+from collections.abc import Callable
 
 SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\0": "\\0"}
 NARROW = "\u202f"  # a narrow no-break space, between a number and its unit
 
 
@@ -66,3 +68,21 @@ def rounded_up(value: float) -> str:
         return "0"
     exponent = math.floor(math.log10(value))
     return f"{math.ceil(value / 10**exponent) * 10.0**exponent:.{max(-exponent, 0)}f}"
+
+
+def escaped(text: str, is_shown: Callable[[str], bool]) -> str:
+    """`text` with an escape for every character that is not shown: \\n, \\x07 or \\u{200d}."""
+
+    def one(character: str) -> str:
+        if character not in ESCAPES and is_shown(character):
+            return character
+        code = ord(character)
+        return ESCAPES.get(character) or (f"\\x{code:02x}" if code < 0x100 else f"\\u{{{code:x}}}")
+
+    return "".join(map(one, text))
+
+
+def shortened(text: str, room: int) -> str:
+    """`text` on one line of at most `room` characters."""
+    text = " ".join(text.split())
+    return text if len(text) <= room else text[: room - 1] + "…"

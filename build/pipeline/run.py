@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pipeline import fingerprint, plan
+from pipeline import plan
+from pipeline.checksum import file_sha256
 from pipeline.draw import draw_by_id, start_worker
 from pipeline.errors import BadInput, MissingPart
 from pipeline.lab import Lab
@@ -53,8 +54,6 @@ class Watcher:
 
     def start(self, takes: int, draws: int) -> None: ...
 
-    def say(self, line: str) -> None: ...
-
     def taking(self, slide: Slide) -> None: ...
 
     def taken(self, slide: Slide, row: Row) -> None: ...
@@ -87,7 +86,7 @@ def provenance(slide: Slide, lab: Lab, data: Data) -> dict[str, Any]:
 
 
 def read_capture(out: Out, slide: Slide) -> dict[str, Any]:
-    """A committed capture. Raises BadInput when it is missing or damaged."""
+    """A committed capture. Raises MissingPart when it is missing, BadInput when it is damaged."""
     path = out.capture(slide.id)
     try:
         capture = json.loads(path.read_text("utf-8"))
@@ -207,19 +206,19 @@ def manifest_row(
     """What the manifest says of one slide: what it is, what was found, and what it was made from."""
     capture_path = staging.read_path(out.capture(slide.id))
     source = json.loads(capture_path.read_text("utf-8"))["provenance"]
-    return face(slide) | {
+    return facts_of(slide) | {
         "verdict": {"holds": verdict.holds, "measured": verdict.measured, "bound": verdict.bound},
         "model": source["model"] and source["model"]["name"],
         "server": source["server"] and source["server"]["name"],
-        "capture_sha256": fingerprint.file_sha256(capture_path),
-        "figure_sha256": fingerprint.file_sha256(staging.read_path(out.figure(slide.id))),
+        "capture_sha256": file_sha256(capture_path),
+        "figure_sha256": file_sha256(staging.read_path(out.figure(slide.id))),
         "capture_parts": plan.capture_parts(slide, setting) if taken or before is None else before["capture_parts"],
         "draw_parts": plan.draw_parts(slide),
         "flags": setting.flags if taken or before is None else before.get("flags", ""),
     }
 
 
-def face(slide: Slide) -> dict[str, Any]:
+def facts_of(slide: Slide) -> dict[str, Any]:
     """What a slide says of itself, without any run."""
     return {
         "id": slide.id,
@@ -233,7 +232,7 @@ def face(slide: Slide) -> dict[str, Any]:
 
 def finish(every: Sequence[Slide], rows: dict[str, dict[str, Any]], out: Out, staging: Staging, outcome: Outcome) -> None:
     """Write the manifest, assemble the deck if anything in it changed, publish."""
-    present = [rows[slide.id] | face(slide) for slide in every if slide.id in rows]
+    present = [rows[slide.id] | facts_of(slide) for slide in every if slide.id in rows]
     kinds = [row["kind"] for row in present]
     outcome.counts = {"slides": len(kinds), "photographs": kinds.count("photograph"), "concept cards": kinds.count("concept")}
     outcome.holding = sum(row["verdict"]["holds"] for row in present)
@@ -247,7 +246,7 @@ def finish(every: Sequence[Slide], rows: dict[str, dict[str, Any]], out: Out, st
         staging.write(out.html, assemble.html(deck))
         staging.write(out.deck / "deck.pptx", slides_pptx.pptx(deck))
         built = {path: staging.read_path(path) for path in deck_files(out)}
-    files = {path.name: fingerprint.file_sha256(staged) for path, staged in built.items()}
+    files = {path.name: file_sha256(staged) for path, staged in built.items()}
     manifest = {"counts": outcome.counts, "slides": present, "deck": {"parts": parts, "files": files}}
     staging.write(out.manifest, json.dumps(manifest, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
     outcome.changed = staging.publish()
@@ -259,9 +258,7 @@ def deck_files(out: Out) -> list[Path]:
 
 def deck_is_whole(deck: dict[str, Any], out: Out) -> bool:
     """Whether the built deck's files are there with the bytes the manifest says."""
-    return all(
-        path.exists() and fingerprint.file_sha256(path) == deck.get("files", {}).get(path.name) for path in deck_files(out)
-    )
+    return all(path.exists() and file_sha256(path) == deck.get("files", {}).get(path.name) for path in deck_files(out))
 
 
 def shown(every: Sequence[Slide], rows: dict[str, dict[str, Any]], out: Out, staging: Staging | None = None) -> list:
@@ -301,7 +298,7 @@ def verify(slides: Sequence[Slide], out: Out) -> Outcome:
     for slide in slides:
         row = judge(slide, out)
         recorded = rows.get(slide.id)
-        if row.verdict and (recorded is None or recorded["capture_sha256"] != fingerprint.file_sha256(out.capture(slide.id))):
+        if row.verdict and (recorded is None or recorded["capture_sha256"] != file_sha256(out.capture(slide.id))):
             again = plan.retake(slide.id, plan.flags_of(slide.id, out))
             row.failure, row.verdict = f"{slide.id}: the manifest is of another capture; take it again: {again}", None
         outcome.rows.append(row)

@@ -1,4 +1,4 @@
-"""What a run shows: found lines, bars while it works, a table and a last line at the end. The one module that prints."""
+"""What the command prints: found lines, bars while it works, a table and a last line at the end."""
 
 import contextlib
 import json
@@ -15,6 +15,7 @@ from rich.table import Table
 
 from pipeline.check import SHOWN, Comparison
 from pipeline.plan import Todo
+from pipeline.readable import counted
 from pipeline.run import Outcome, Row, Watcher
 from pipeline.slide import Slide
 
@@ -70,8 +71,18 @@ class Screen(Watcher):
         else:
             self.say(f"checking {slide.id}")
 
+    def fetching(self, what: str, done: int, total: int) -> None:
+        """Bytes of a download; a total of 0 is not known."""
+        if self._progress and self._bars:
+            if "fetching" not in self._bars:
+                self._bars["fetching"] = self._progress.add_task("", now="MB")
+            size = round(total / 1e6) or None
+            self._progress.update(self._bars["fetching"], description=what, completed=round(done / 1e6), total=size)
+
     def taken(self, slide: Slide, row: Row) -> None:
         if self._progress:
+            if "fetching" in self._bars:
+                self._progress.remove_task(self._bars.pop("fetching"))
             self._progress.advance(self._bars["photographing"])
         elif row.verdict:
             self.say(f"{slide.number:>2}  {slide.id}  taken in {row.seconds:.1f} s: {row.verdict.measured}")
@@ -163,8 +174,8 @@ class Screen(Watcher):
         """Counts, and the path to open."""
         counts = outcome.counts
         line = (
-            f"{counts['slides']} slides, {outcome.holding} oracles hold "
-            f"({counts['photographs']} photographs, {counts['concept cards']} concept cards){note}"
+            f"{counted(counts['slides'], 'slide')}, {counted(outcome.holding, 'oracle')} hold{'s' * (outcome.holding == 1)} "
+            f"({counted(counts['photographs'], 'photograph')}, {counted(counts['concept cards'], 'concept card')}){note}"
         )
         self._document |= {"counts": counts, "holding": outcome.holding, "changed": outcome.changed}
         if where:
@@ -177,7 +188,7 @@ class Screen(Watcher):
         if self.as_json:
             self._document["error"] = line
         else:
-            print(f"error: {' '.join(line.split())}", file=sys.stderr)
+            print(f"error: {' '.join(line.splitlines())}", file=sys.stderr)
         return code
 
     def flush(self, code: int) -> None:

@@ -9,23 +9,24 @@ temperature is ignored. Our first request, the warm-up, is greedy; so are all th
 """
 
 import functools
-import hashlib
 import importlib.metadata
 import importlib.util
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from pipeline import loading
-from pipeline.addresses import base_url, is_loopback, ollama_url
+from pipeline.addresses import base_url, key_in, ollama_url
+from pipeline.checksum import file_sha256
 from pipeline.dialects import Ollama, OpenAI
 from pipeline.errors import MissingPart
+from pipeline.loading import Say
 from pipeline.models import EMBEDDED, GGUF_SHA256
 from pipeline.starting import Process, Starting
 from pipeline.wire import Exchange, Wire, WireError
@@ -37,7 +38,6 @@ PROBE_S = 1.0  # loopback answers in a millisecond; a remote OLLAMA_HOST gets a 
 # Without these two `transformers serve` reserves most of the machine's memory for its cache: 8 pages of 256 tokens hold
 # the longest sentence, its chat template and its answer several times over, and 512 tokens go into one step.
 CACHE_PAGES, STEP_TOKENS = 8, 512
-Say = Callable[[str], None]
 
 if TYPE_CHECKING:
     from pipeline.one_shape import Route
@@ -135,7 +135,7 @@ def choose(request: str = "auto", *, offline: bool = False, embedded_identity: s
     lines = [found]
     found = ollama_on_path(offline, say)
     if isinstance(found, ServerChoice):
-        return ServerChoice(**{**found.__dict__, "lines": (*lines, *found.lines)})
+        return replace(found, lines=(*lines, *found.lines))
     lines.append(found)
     if request == "ollama":
         why = "; ".join(lines)
@@ -172,7 +172,7 @@ def hold(wire: Ollama, offline: bool, say: Say) -> dict[str, Any] | str:
     """What the Ollama says of MODEL, after fetching it when it is missing; or why it has none."""
     held = wire.tag()
     if held is None and offline:
-        return f"lacks {MODEL} (offline: not fetched; run `ollama pull {MODEL}`)"
+        return f"lacks {MODEL} (this run fetches none; run `ollama pull {MODEL}`)"
     if held is None:
         wire.limits = (wire.limits[0], 120.0)
         for line in progress(wire.pull()):
@@ -208,7 +208,7 @@ def ollama_on_path(offline: bool, say: Say) -> ServerChoice | str:
     digest = manifest_digest(MODEL)
     if digest is None:
         if offline:
-            return f"{program} has no {MODEL} (offline: not fetched)"
+            return f"{program} has no {MODEL} (this run fetches none)"
         try:
             with begin_ollama(program, MODEL, must_hold=False).ready() as server:
                 # begin_ollama always makes an Ollama wire; Server.wire is typed as either dialect
@@ -225,7 +225,7 @@ def manifest_digest(model: str) -> str | None:
     store = Path(os.environ.get("OLLAMA_MODELS") or Path(os.path.expanduser("~")) / ".ollama" / "models")
     name, _, tag = model.partition(":")
     path = next((store / "manifests").glob(f"*/library/{name}/{tag or 'latest'}"), None)
-    return hashlib.sha256(path.read_bytes()).hexdigest() if path else None
+    return file_sha256(path) if path else None
 
 
 def begin_ollama(program: str, model: str, *, must_hold: bool = True) -> Starting:
@@ -296,7 +296,7 @@ def digest_of(model_path: Path) -> str:
 
 def at_url(given: str) -> ServerChoice:
     """The server at a URL: an Ollama if it says so, else OpenAI-shaped, with the first model that it lists."""
-    url = base_url(given)
+    url = base_url(given, "--server")
     try:
         version = Ollama(url, MODEL, connect_s=CONNECT_URL_S, read_s=10.0).version()
     except WireError as error:
@@ -309,7 +309,7 @@ def at_url(given: str) -> ServerChoice:
         digest = held.get("digest")
         lines = (f"Ollama {version} at {url}, as asked",)
         return ServerChoice("ollama", "Ollama", f"ollama {version} {MODEL} {digest}", lines, url, None, MODEL, digest, version)
-    models = OpenAI(url, "", key=server_key(url)).models()
+    models = OpenAI(url, "", key=key_in(KEY_VARIABLE)).models()
     if not models:
         raise MissingPart(f"{url} serves no model: load one there and run again")
     name = f"OpenAI-shaped server at {urlsplit(url).hostname}"
@@ -317,12 +317,8 @@ def at_url(given: str) -> ServerChoice:
     return ServerChoice("openai", name, identity, (f"{name} with {models[0]}, as asked",), url, model=models[0])
 
 
-def server_key(url: str) -> str | None:
-    return None if is_loopback(url) and KEY_VARIABLE not in os.environ else os.environ.get(KEY_VARIABLE)
-
-
 def connect(kind: str, url: str, model: str, name: str, version: str | None, digest: str | None) -> Server:
-    wire: Wire = Ollama(url, model) if kind == "ollama" else OpenAI(url, model, key=server_key(url))
+    wire: Wire = Ollama(url, model) if kind == "ollama" else OpenAI(url, model, key=key_in(KEY_VARIABLE))
     return Server(kind, wire, describe(kind, name, version, model, digest))
 
 

@@ -2,12 +2,12 @@
 
 import contextlib
 import threading
-from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 
 from pipeline import models, one_shape
 from pipeline.lab import Lab
+from pipeline.loading import Progress, Say
 from pipeline.models import ModelChoice
 from pipeline.servers import Server, ServerChoice
 from pipeline.starting import Starting
@@ -23,12 +23,12 @@ class Sitting:
     """Makes the lab from what was chosen; loads the model and starts the server only when a capture first needs them."""
 
     def __init__(
-        self, sentence: str, model: ModelChoice, server: ServerChoice, say: Callable[[str], None], asked: str | None = None
+        self, sentence: str, model: ModelChoice, server: ServerChoice, say: Say, progress: Progress, asked: str | None = None
     ):
-        self._model, self._choice, self._say = model, server, say
+        self._model, self._choice, self._say, self._progress = model, server, say, progress
         self._begun: Starting | None = None
         self._server: Server | None = None
-        self.lab = Lab(sentence, lambda: model.load(say), self.start_server)
+        self.lab = Lab(sentence, lambda: model.load(say, progress), self.start_server)
         self.lab.asked = asked
 
     def begin_server(self) -> None:
@@ -46,9 +46,9 @@ class Sitting:
         """The folder that `transformers serve` serves: the embedded model's, whatever model Part 1 photographs."""
         if self._choice.kind != "transformers serve":
             return None
-        if self._model.name == models.EMBEDDED:
+        if self._model.name == models.EMBEDDED and not self._model.custom:
             return self.lab.loaded.path
-        return models.embedded_folder(self._say)
+        return models.embedded_folder(self._say, self._progress)
 
     def __enter__(self) -> "Sitting":
         return self

@@ -78,7 +78,7 @@ class Starting:
         self.process = self._spawn(self.port)
 
     def ready(self, deadline_s: float = START_S) -> "Server":
-        """Wait until the server answers; once more on another port when the port was taken in between."""
+        """Wait until the server answers; on another port when this one was taken in between."""
         limit = time.monotonic() + deadline_s
         try:
             # its own log says that this very process got the port; an answer alone could be somebody else's

@@ -5,6 +5,7 @@ run one after another. Whatever goes wrong is one WireError, which names the add
 slide, no model, no process.
 """
 
+import contextlib
 import json
 import threading
 import time
@@ -44,6 +45,10 @@ class Exchange:
     completion_tokens: int | None
     seconds: float
     chunks: list[tuple[float, str]] = field(default_factory=list)  # of a stream: seconds since sending, text
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.text, str):
+            raise TypeError("an answer's text is text")
 
 
 class _BearerKey(requests.auth.AuthBase):
@@ -113,26 +118,30 @@ class Wire(ABC):
     def _whole(self, path: str, body: Message) -> Exchange:
         started = time.perf_counter()
         answer = self.post(path, body)
-        return self._exchange(path, body, answer, None, time.perf_counter() - started, [])
+        with self.of_our_shape(path):
+            return self.read(path, body, answer, None, time.perf_counter() - started, [])
 
     def _streamed(self, path: str, body: Message) -> Exchange:
         started = time.perf_counter()
         chunks, end = [], {}
-        for message in self.messages(path, body):
-            if text := self.chunk_text(message):
-                chunks.append((time.perf_counter() - started, text))
-            if self.is_last(message):
-                end = message
-            elif end and message.get("usage"):  # some servers count in a message of its own, after the end
-                end = {**end, "usage": message["usage"]}
-        seconds = time.perf_counter() - started
-        if not end:
-            raise self.failed(path, "cut its answer off before the end", LOG)
-        return self._exchange(path, body, end, "".join(text for _, text in chunks), seconds, chunks)
+        with self.of_our_shape(path):
+            for message in self.messages(path, body):
+                if text := self.chunk_text(message):
+                    chunks.append((time.perf_counter() - started, text))
+                if self.is_last(message):
+                    end = message
+                elif end and message.get("usage"):  # some servers count in a message of its own, after the end
+                    end = {**end, "usage": message["usage"]}
+            seconds = time.perf_counter() - started
+            if not end:
+                raise self.failed(path, "cut its answer off before the end", LOG)
+            return self.read(path, body, end, "".join(text for _, text in chunks), seconds, chunks)
 
-    def _exchange(self, path, body, answer, text, seconds, chunks) -> Exchange:
+    @contextlib.contextmanager
+    def of_our_shape(self, path: str) -> Iterator[None]:
+        """Where an answer is taken apart: one that lacks a field, or has another thing there, is a WireError."""
         try:
-            return self.read(path, body, answer, text, seconds, chunks)
+            yield
         except (KeyError, IndexError, TypeError, AttributeError) as error:
             missing = f"sent an answer without {error}" if isinstance(error, KeyError) else "sent an answer of another shape"
             raise self.failed(path, missing, "check that it is the kind of server you think it is") from error
@@ -176,11 +185,13 @@ class Wire(ABC):
         except Broken as error:
             raise self.failed(path, str(error), "check that this is a model server, and its log") from error
 
-    def messages(self, path: str, body: Message, *, total_s: float | None = None) -> Iterator[Message]:
+    def messages(
+        self, path: str, body: Message, *, total_s: float | None = None, most_bytes: int | None = None
+    ) -> Iterator[Message]:
         """The messages of a streamed answer as they arrive."""
         try:
             with self._open("POST", path, body) as response:
-                yield from self.framing(self._chunks(response, path, total_s))
+                yield from self.framing(self._chunks(response, path, total_s, most_bytes))
         except UnicodeDecodeError as error:
             raise self.failed(path, "sent text that is not UTF-8", "check the address") from error
         except Broken as error:
@@ -214,16 +225,18 @@ class Wire(ABC):
             )
         return response
 
-    def _chunks(self, response: requests.Response, path: str, total_s: float | None = None) -> Iterator[bytes]:
+    def _chunks(
+        self, response: requests.Response, path: str, total_s: float | None = None, most_bytes: int | None = None
+    ) -> Iterator[bytes]:
         """The body as it arrives, given up when it takes too long or grows too big."""
-        total_s = self.total_s if total_s is None else total_s
+        total_s, most_bytes = total_s or self.total_s, most_bytes or MAX_BYTES
         deadline, size = time.monotonic() + total_s, 0
         stop = "the server does not stop by itself: restart it"
         try:
             while chunk := response.raw.read1(65536, decode_content=True):
                 size += len(chunk)
-                if size > MAX_BYTES:
-                    raise self.failed(path, f"sent more than {MAX_BYTES // 1_000_000} MB without an end", stop)
+                if size > most_bytes:
+                    raise self.failed(path, f"sent more than {most_bytes // 1_000_000} MB without an end", stop)
                 if time.monotonic() > deadline:
                     raise self.failed(path, f"was still answering after {total_s:g} s", stop)
                 yield chunk

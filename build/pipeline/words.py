@@ -18,13 +18,12 @@ from markdown_it.token import Token
 
 from pipeline import paths
 from pipeline.errors import BadInput
-from pipeline.readable import kibibytes, megabytes, percent, scientific, significant, thousands
+from pipeline.readable import escaped, kibibytes, megabytes, percent, scientific, significant, thousands
 from pipeline.slide import Slide
 
 PLAIN, TOKEN, END = "\ue000", "\ue002", "\ue001"  # private-use characters: Markdown leaves them and the hex between alone
 MARK = re.compile(f"({PLAIN}|{TOKEN})([0-9a-f]*){END}")
 HEADING = re.compile(r"^(##|###) +(.+?) *$")
-ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\0": "\\0"}
 INVISIBLE = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
 
 Run = tuple[str, str]  # a piece of text and its style: "", "bold" or "code"
@@ -145,16 +144,7 @@ class _Environment(jinja2.Environment):
 
 def visible(text: str) -> str:
     """`text` with every character that would not be seen (control, format, half a surrogate) as an escape."""
-
-    def shown(character: str) -> str:
-        if character in ESCAPES:
-            return ESCAPES[character]
-        if unicodedata.category(character) not in INVISIBLE:
-            return character
-        code = ord(character)
-        return f"\\x{code:02x}" if code < 0x100 else f"\\u{{{code:x}}}"
-
-    return "".join(map(shown, text))
+    return escaped(text, lambda character: unicodedata.category(character) not in INVISIBLE)
 
 
 def _mark(kind: str, text: str) -> str:

@@ -1,4 +1,4 @@
-"""The faces of the page: those of the figures, cut down to the characters that it shows, as CSS that holds them.
+"""The fonts of the page: those of the figures, cut down to the characters that it shows, as CSS that holds them.
 
 So the page has the same lines on every machine, whatever fonts are installed there. Knows no slide.
 """
@@ -12,14 +12,14 @@ from fontTools.ttLib import TTFont
 
 from pipeline.lettering import MONO, SANS, font_files
 
-PLACE = "/* faces */"  # where they go in the page's style
+PLACE = "/* fonts */"  # where they go in the page's style
 KEPT_NAMES = [0, 1, 2, 13, 14]  # copyright, family, style, licence and its address
 
 
-def with_faces(page: str) -> str:
-    """The page with its faces in place of PLACE; a fallback is there only for characters that a text face lacks."""
+def with_fonts(page: str) -> str:
+    """The page with its fonts in place of PLACE; a fallback is there only for characters that a text face lacks."""
     logging.getLogger("fontTools.subset").setLevel(logging.ERROR)
-    shown = {ord(character) for character in page if character.isprintable()}
+    shown = set(map(ord, page))
     rules: list[str] = []
     lacking: set[int] = set()
     for path in font_files():
