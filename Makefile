@@ -34,6 +34,7 @@ bench: $(READY)
 $(READY): build/requirements.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "error: Python 3.11 or newer is needed; name one: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 3; }
+	@echo "setting up $(VENV) (2 GB; a few minutes the first time)"
 	$(PYTHON) -m venv $(VENV)
 	$(PY) -m pip install --quiet --disable-pip-version-check -r build/requirements.txt
 	@touch $@

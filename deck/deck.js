@@ -42,9 +42,14 @@
       `Slide ${numbers[at]} of ${numbers.at(-1)}. ${slide.querySelector("h2").textContent}. ${slide.querySelector("img").alt}`;
   }
 
-  // Words that do not fit can be scrolled, and then by keyboard too.
+  // Notes that do not fit are set smaller; what still does not fit can be scrolled, and then by keyboard too.
   function fitWords(slide) {
     const words = slide.querySelector(presenting ? ".notes" : ".words");
+    if (presenting) {
+      words.style.fontSize = "";
+      for (let size = parseFloat(getComputedStyle(words).fontSize); words.scrollHeight > words.clientHeight && size > 16; size--)
+        words.style.fontSize = `${size - 1}px`;
+    }
     if (words.scrollHeight > words.clientHeight + 1) words.tabIndex = 0;
     else words.removeAttribute("tabindex");
   }
@@ -204,8 +209,8 @@
     find("#clock").textContent = new Date().toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
   }
 
-  function pause() {
-    elapsed = spent();
+  function pause(at = spent()) {
+    elapsed = at;
     since = Date.now();
     running = !running;
     find("#pause").firstChild.textContent = running ? "Pause " : "Go on ";
@@ -217,6 +222,27 @@
     since = Date.now();
     tick();
   }
+
+  // --- a reload, by the one who presents or after a rebuild, keeps what was on the stage ---
+
+  function keep() {
+    try {
+      sessionStorage.setItem("stage", JSON.stringify({ black, elapsed: spent(), running }));
+    } catch {
+      // a browser may keep no storage for a file
+    }
+  }
+
+  function keptStage() {
+    if (performance.getEntriesByType("navigation")[0]?.type !== "reload") return null;
+    try {
+      return JSON.parse(sessionStorage.getItem("stage"));
+    } catch {
+      return null;
+    }
+  }
+
+  window.addEventListener("pagehide", keep);
 
   // --- keys, buttons, touch, address ---
 
@@ -238,7 +264,7 @@
     "?": () => find("#help").showModal(),
     Escape: () => (black ? setBlack(false) : find("#drawer").hidden ? setOverview(false) : openDrawer(false)),
   };
-  if (presenting) Object.assign(ACTIONS, { p: pause, r: restart });
+  if (presenting) Object.assign(ACTIONS, { p: () => pause(), r: restart });
 
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || find("#help").open) return;
@@ -310,8 +336,12 @@
   if (THEMES.includes(theme)) setTheme(theme);
   root.classList.toggle("presenter", presenting); // before anything is measured
   show(Math.max(0, numbers.indexOf(Number(location.hash.slice(1)))));
+  const stage = keptStage();
+  if (stage?.black) setBlack(true);
   if (presenting) {
     find("#desk").hidden = false;
+    if (stage) elapsed = stage.elapsed;
+    if (stage && !stage.running) pause(stage.elapsed);
     tick();
     setInterval(tick, 500);
     hello(true);

@@ -51,7 +51,7 @@ def without(absent: list[str], *flags: str, build: Path = BUILD) -> subprocess.C
 def test_verify_asserts_every_oracle_without_torch_or_matplotlib():
     done = without(["torch", "transformers", "matplotlib", "litellm"], "--verify")
     assert done.returncode == 0, done.stderr
-    assert "39 slides, 39 oracles hold (32 photographs, 7 concept cards)" in done.stdout
+    assert f"{len(slides())} slides, {len(slides())} oracles hold" in done.stdout
     assert "IMPORTED []" in done.stdout
 
 
@@ -233,7 +233,7 @@ def test_a_failing_oracle_publishes_nothing_and_is_tried_again(tmp_path):
 def test_json_is_one_document_with_every_slide():
     document = json.loads(run(REPO, "--verify", "--json"))
     assert [row["number"] for row in document["slides"]] == list(range(1, 40))
-    assert document["exit"] == 0 and document["holding"] == 39
+    assert document["exit"] == 0 and document["holding"] == len(slides())
 
 
 def test_an_error_with_json_is_in_the_document():

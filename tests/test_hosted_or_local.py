@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from pipeline.lab import DEFAULT_SENTENCE, Lab
 from pipeline.slide import OracleFailure, assert_holds, to_json
 from topics import hosted_or_local
 
@@ -11,7 +12,7 @@ from topics import hosted_or_local
 
 
 def taken() -> dict:
-    return json.loads(to_json(SAME_CALL.capture(None)))
+    return json.loads(to_json(SAME_CALL.capture(Lab(DEFAULT_SENTENCE, lambda: None))))
 
 
 def refused(data) -> None:

@@ -24,7 +24,7 @@ def test_each_slide_has_a_native_title_words_picture_and_notes(deck):
     for one, slide in zip(deck, presentation.slides, strict=True):
         rendered = words.render(one.slide, one.capture)
         if one.slide.number > 1:
-            assert slide.shapes.title.text_frame.text.endswith(one.slide.section)
+            assert slide.shapes.title.text_frame.text.endswith(one.section)
         texts = " ".join(shape.text_frame.text for shape in slide.shapes if shape.has_text_frame)
         assert all(block.text in texts for block in rendered.blocks if block.kind in ("paragraph", "definition"))
         pictures = [shape for shape in slide.shapes if shape.shape_type is not None and shape.shape_type.name == "PICTURE"]
@@ -74,4 +74,4 @@ def test_libreoffice_opens_it_and_prints_every_slide(deck, tmp_path):
     pages = pypdf.PdfReader(tmp_path / "deck.pdf").pages
     assert len(pages) == len(deck)
     for one, page in zip(deck, pages, strict=True):
-        assert one.slide.number == 1 or one.slide.section.split()[0] in page.extract_text()
+        assert one.slide.number == 1 or one.section.split()[0] in page.extract_text()

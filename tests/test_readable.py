@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipeline.readable import amount, counted, power_of_ten, rounded_up, scientific
+from pipeline.readable import amount, counted, power_of_ten, scientific
 
 
 def test_powers_of_ten_are_raised():
@@ -11,15 +11,11 @@ def test_powers_of_ten_are_raised():
 
 
 @pytest.mark.parametrize(
-    ("value", "shown", "aloud"),
-    [
-        (1.62e-5, "1.6 × 10⁻⁵", "0.00002"), (0.0, "0", "0"), (0.513, "0.513", "0.6"), (2.134, "2.13", "3"), (19.34, "19.3", "20"),
-        (12345.0, "1.2 × 10⁴", "20000"),
-    ],
-)  # fmt: skip
-def test_a_difference_is_shown_exactly_and_said_rounded_up(value: float, shown: str, aloud: str):
+    ("value", "shown"),
+    [(1.62e-5, "1.6 × 10⁻⁵"), (0.0, "0"), (0.513, "0.513"), (2.134, "2.13"), (19.34, "19.3"), (12345.0, "1.2 × 10⁴")],
+)
+def test_a_difference_is_shown_for_the_eye(value: float, shown: str):
     assert amount(value) == shown
-    assert rounded_up(value) == aloud
 
 
 def test_one_is_no_plural():

@@ -17,7 +17,10 @@ MODULES = sorted(path for path in BUILD.rglob("*.py") if "__pycache__" not in pa
 
 
 def tracked() -> list[str]:
-    listed = subprocess.run(["git", "ls-files"], cwd=REPO, capture_output=True, text=True)
+    """The files of the repository, those that are not yet added among them."""
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard"], cwd=REPO, capture_output=True, text=True
+    )
     if listed.returncode:
         pytest.skip("not a git checkout")
     return listed.stdout.splitlines()

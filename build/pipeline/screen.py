@@ -95,7 +95,7 @@ class Screen(Watcher):
     # --- at the end ---
 
     def listing(self, slides: Sequence[Slide]) -> None:
-        rows = [{"number": s.number, "id": s.id, "kind": s.kind, "section": s.section, "claim": s.claim} for s in slides]
+        rows = [{"number": s.number, "id": s.id, "kind": s.kind, "section": s.section_on(None), "claim": s.claim} for s in slides]
         if self.as_json:
             self._document["slides"] = rows
             return

@@ -250,7 +250,7 @@ def embedded(identity: str, lines: tuple[str, ...]) -> ServerChoice:
     if missing:
         raise MissingPart(f"transformers serve lacks {', '.join(missing)}: pip install -r build/requirements.txt")
     version = importlib.metadata.version("transformers")
-    line = f"transformers serve {version} with {EMBEDDED}, started for this run"
+    line = f"transformers serve {version} with {EMBEDDED}, started once a slide asks it"
     return ServerChoice(
         "transformers serve", "transformers serve", f"transformers serve {version} {identity}", (*lines, line), version=version
     )

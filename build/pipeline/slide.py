@@ -59,7 +59,7 @@ class Slide:
     sabotage: Callable[[Data, "Lab"], Data]
     draw: Callable[["Canvas", Data], None]
     kind: Literal["photograph", "concept"] = "photograph"
-    needs: tuple[Literal["model", "server"], ...] = ("model",)
+    needs: tuple[Literal["sentence", "model", "server"], ...] = ("model",)
     volatile: bool = False
     asks: bool = False  # `--ask MODEL` takes it against a provider instead of the server
     tolerance: Tolerance = Tolerance()
@@ -68,6 +68,10 @@ class Slide:
     def topic(self) -> str:
         """The stem of the topic script that the slide's functions stand in."""
         return self.capture.__module__.rpartition(".")[2]
+
+    def section_on(self, server: str | None) -> str:
+        """The section, with the name of the server that was asked where it says {server}."""
+        return self.section.replace("{server}", server or "A model server")
 
     @property
     def id(self) -> str:

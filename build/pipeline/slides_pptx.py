@@ -86,8 +86,8 @@ def _add(slide: PptxSlide, one: Shown, shown: Sequence[Shown]) -> None:
         room = (words_left, Emu(top + Inches(1.75)), width, Emu(figure_height - Inches(1.75)))
     else:
         part = part_of(one.slide.number)
-        before = [(f"{part} · ", "quiet")] if part != one.slide.section else []
-        _runs(paragraph, [*before, (one.slide.section, "bold")], 20)
+        before = [(f"{part} · ", "quiet")] if part != one.section else []
+        _runs(paragraph, [*before, (one.section, "bold")], 20)
         room = (words_left, top, width, figure_height)
     facts = [words.Block("paragraph", ((f"{label}: ", "quiet"), (value, ""))) for label, value in title_facts(shown) if is_title]
     _add_words(slide, [*rendered.blocks, *facts], room, 15 if is_title else 14)

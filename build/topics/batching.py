@@ -17,7 +17,7 @@ import numpy as np
 
 from pipeline.canvas import BLUE, FAINT, GREEN, GREY, INK, MARGIN, ORANGE, PALE, WIDTH, Canvas, mix
 from pipeline.lab import Lab
-from pipeline.readable import amount, counted, power_of_ten, rounded_up
+from pipeline.readable import amount, counted, power_of_ten
 from pipeline.slide import Data, Slide, Verdict
 
 OTHERS = (  # of three lengths, so that the rows stay ragged whatever the sentence
@@ -207,8 +207,8 @@ def draw_same_logits(canvas: Canvas, data: Data) -> None:
     write = partial(canvas.text, valign="center_baseline")
     rows = data["rows"]
     canvas.headline(
-        f"Batched with mask and position ids, no logit moves by more than {rounded_up(data['careful'])}; "
-        f"without them, by up to {data['careless']:.3g}"
+        f"Batched with mask and position ids, logits move by {amount(data['careful'])} at most; "
+        f"without them, by {amount(data['careless'])}"
     )
     canvas.reading(
         "Blue: a batch with mask and position ids. Orange: the same batch without them. Both against each row run alone."

@@ -18,7 +18,7 @@ from pipeline.anatomy import Anatomy, anatomy, enough_tokens, first_tensor, hidd
 from pipeline.canvas import BLUE, BODY_BOTTOM, FAINT, GREY, INK, MARGIN, WIDTH, Canvas, mix
 from pipeline.chances import by_rank
 from pipeline.lab import Lab
-from pipeline.readable import counted
+from pipeline.readable import counted, significant
 from pipeline.slide import Data, Slide, Verdict
 
 NORM_BOUND = 1e-3  # float32 sums of a few hundred terms near 20 against float64 leave a few 1e-6; the layer before is 15 off
@@ -271,7 +271,9 @@ def draw_hidden(canvas: Canvas, data: Data) -> None:
     most, place = (int(index) for index in np.unravel_index(norms.argmax(), norms.shape))
     where = "in the token table" if most == 0 else f"after layer {most}"
     room = WIDTH - MARGIN - x
-    canvas.text(x, top + 420, f"longest: token {place + 1}, {where}", size=24, color=GREY, wrap=room, lines=2, smallest=22)
+    canvas.text(x, top + 396, f"longest: token {place + 1}, {where}", size=24, color=GREY, wrap=room, lines=1, smallest=22)
+    grown = f"last token: {significant(norms[0, -1])} grows to {significant(norms[-1, -1])}"
+    canvas.text(x, top + 436, grown, size=24, color=GREY, wrap=room, lines=1, smallest=22)
     draw_by_hand(canvas, data, x, top + 500, room)
 
 

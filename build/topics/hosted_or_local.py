@@ -14,19 +14,23 @@ if __name__ == "__main__":
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 from pipeline.canvas import BLUE, CONCEPT_PAPER, GREY, INK, MARGIN, ORANGE, WIDTH, Canvas, mix
-from pipeline.lab import DEFAULT_SENTENCE, Lab
+from pipeline.lab import Lab
 from pipeline.slide import Data, Slide, Verdict
 
 FIELDS = ("base_url", "api_key", "model", "path", "messages", "temperature", "max_tokens")  # in the order drawn
 DIFFERING = FIELDS[:3]
-MESSAGES = [{"role": "user", "content": DEFAULT_SENTENCE}]
-SHARED = {"path": "/chat/completions", "messages": MESSAGES, "temperature": 0, "max_tokens": 8}
+
+
+def shared(lab: Lab) -> Data:
+    """What is the same in every call of the slide."""
+    messages = [{"role": "user", "content": lab.sentence}]
+    return {"path": "/chat/completions", "messages": messages, "temperature": 0, "max_tokens": 8}
 
 
 def capture_same_call(lab: Lab) -> Data:
     return {
-        "local": {"base_url": "http://127.0.0.1:11434/v1", "api_key": "any text", "model": "qwen2.5:0.5b", **SHARED},
-        "hosted": {"base_url": "https://provider.example/v1", "api_key": "$PROVIDER_KEY", "model": "their-model", **SHARED},
+        "local": {"base_url": "http://127.0.0.1:11434/v1", "api_key": "any text", "model": "qwen2.5:0.5b", **shared(lab)},
+        "hosted": {"base_url": "https://provider.example/v1", "api_key": "$PROVIDER_KEY", "model": "their-model", **shared(lab)},
     }
 
 
@@ -103,7 +107,7 @@ SLIDES = [
         sabotage=spoil_same_call,
         draw=draw_same_call,
         kind="concept",
-        needs=(),
+        needs=("sentence",),
     ),
 ]
 

@@ -18,6 +18,7 @@ import numpy as np
 from pipeline.cache import bytes_of_a_token, counted_bytes, read, shape
 from pipeline.canvas import BLUE, GREY, INK, LABEL, MARGIN, ORANGE, PAPER, WIDTH, Canvas, mix, visible
 from pipeline.lab import Lab
+from pipeline.readable import counted
 from pipeline.slide import Data, Slide, Verdict
 
 SECTION = "The KV cache"
@@ -76,7 +77,7 @@ def spoil_stored(data: Data, lab: Lab) -> Data:
 def draw_stored(canvas: Canvas, data: Data) -> None:
     of, positions = data["shape"], len(data["prompt"])
     vectors = of["layers"] * 2 * of["kv_heads"] * positions
-    canvas.headline(f"The cache of {count(positions, 'token')}: {vectors:,} vectors, {data['bytes']:,} bytes")
+    canvas.headline(f"The cache of {counted(positions, 'token')}: {vectors:,} vectors, {data['bytes']:,} bytes")
     canvas.reading(f"One cell is one stored vector of {of['head_size']} numbers: the darker, the longer. A column is a token.")
     top, height, wide = 400, 530, 500
     for left, name in ((180, "keys"), (720, "values")):
@@ -134,10 +135,6 @@ def shades() -> Any:
     return LinearSegmentedColormap.from_list("shades", [mix(BLUE, 0.04), mix(BLUE, 1)])
 
 
-def count(number: int, thing: str) -> str:
-    return f"{number:,} {thing}" + ("" if number == 1 else "s")
-
-
 # --- 19 · bytes against tokens ---
 
 
@@ -179,7 +176,7 @@ def spoil_growth(data: Data, lab: Lab) -> Data:
 
 def draw_growth(canvas: Canvas, data: Data) -> None:
     each, steps, start = bytes_of_a_token(data["shape"]), data["steps"], data["start"]["tokens"]
-    together = f" The first {start} went in together." if start else ""
+    together = f" No columns: the first {counted(start, 'token')}, which went in together." if start else ""
     canvas.headline(f"Every token adds the same {each:,} bytes, and nothing leaves")
     canvas.reading(f"One column a step: what the cache holds once its token is in. Blue is what this step added.{together}")
     base, tall = 780, 490
@@ -195,7 +192,7 @@ def draw_growth(canvas: Canvas, data: Data) -> None:
     held = data["sentence_tokens"] * each
     canvas.line([(split, 228), (split, base + 190)], color=INK, width=2, dashed=True)
     before = split > WIDTH * 0.4
-    told = f"the sentence: {count(data['sentence_tokens'], 'token')}, {held:,} bytes"
+    told = f"the sentence: {counted(data['sentence_tokens'], 'token')}, {held:,} bytes"
     canvas.text(split + (-16 if before else 16), 246, told, size=28, weight="bold", align="right" if before else "left")
     total = f"{steps[-1]['tokens']:,} tokens: {steps[-1]['bytes']:,} bytes"
     canvas.text(end, 246, total, size=28, weight="bold", color=BLUE, align="right")

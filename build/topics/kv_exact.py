@@ -95,7 +95,7 @@ def draw_past(canvas: Canvas, data: Data) -> None:
     steps, first = data["steps"], data["prefill"]
     moved = [sum(map(sum, step["changed"])) for step in steps]
     total = sum(step["compared"] for step in steps)
-    canvas.headline(f"{sum(moved):,} of {total:,} cached numbers changed over {len(steps)} steps: the past does not move")
+    canvas.headline(f"{sum(moved):,} changes in {total:,} comparisons over {len(steps)} steps: the past does not move")
     canvas.reading("A cell: keys and values of one token in a layer. Blue: written by this step. Grey: the same to the last bit.")
     slot, room, top, tall, kept = (WIDTH - 2 * MARGIN) / (STEPS + 1), 325, 312, 410, min(first, 10)
     side = min(room / (kept + STEPS), 60)
@@ -273,6 +273,7 @@ def draw_beside(canvas: Canvas, data: Data) -> None:
             canvas.text(box.center[0], box.bottom + 30, f"{step[way]['logit']:.4f}", size=28, mono=True, align="center")
         sign = "=" if step["cached_top"]["id"] == step["recomputed_top"]["id"] else "≈"
         canvas.text(560, y + 52, sign, size=40, align="center")
+        canvas.text(560, box.bottom + 30, "≈", size=28, color=GREY, align="center")
         scale.dot(canvas, step["largest"], y + 77)
         scale.dot(canvas, wrong, y + 77, color=ORANGE, marker="D")
     bottom = top_row + len(steps) * pitch

@@ -22,7 +22,7 @@ from pipeline.wire import Exchange, same_model
 
 ANSWER_TOKENS, STREAM_TOKENS = 24, 24
 WHOLE_SLACK = 1.001  # parts and whole are read off one clock; a thousandth allows for their rounding to microseconds
-SECTION = "Ollama, for real"
+SECTION = "{server}, for real"
 
 
 def ask(lab: Lab, tokens: int, stream: bool = False) -> Exchange:
@@ -238,7 +238,7 @@ def draw_parts(canvas: Canvas, data: Data, scale: Scale, top: float, biggest: Da
         start += part["ms"]
         if w >= 2:
             canvas.box(x, top, max(w - 2, 1), height, fill=BLUE if part is biggest else mix(INK, 0.2), radius=min(4, w / 4))
-        label = f"{part['name']}  {part['ms']:,.0f} ms"
+        label = f"{part['name']}  " + (f"{part['ms']:,.0f} ms" if part["ms"] >= 1 else "< 1 ms")
         if w > canvas.measure(label, 26)[0] + 30:
             color = "white" if part is biggest else INK
             canvas.text(x + w / 2, top + height / 2, label, size=26, color=color, align="center", valign="center_baseline")

@@ -76,7 +76,7 @@ def spoil_title(data: Data, lab: Lab) -> Data:
 def draw_title(canvas: Canvas, data: Data) -> None:
     given, chosen, steps = data["prompt"], data["completion"], data["steps"]
     canvas.headline(f"Ask {len(steps)} times for one more token, and the sentence goes on by itself")
-    canvas.reading("The darker a blue tile, the more probable the model found that token; the percentage says how much.")
+    canvas.reading("The darker a blue tile, the more probable the model found that token: the percentage below. ␣ is a space.")
     canvas.text(MARGIN, 350, f"given: {counted(len(given), 'token')}", size=28, color=GREY)
     boxes = canvas.tiles([tile["text"] for tile in given], MARGIN, 382, rows=3, size=46, gap=10)
     top = max(box.bottom for box in boxes if box) + 100

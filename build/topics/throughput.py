@@ -14,13 +14,17 @@ if __name__ == "__main__":
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 from pipeline.canvas import BLUE, CONCEPT_PAPER, GREY, INK, MARGIN, ORANGE, WIDTH, Canvas, mix
-from pipeline.lab import DEFAULT_SENTENCE, Lab
+from pipeline.lab import Lab
 from pipeline.slide import Data, Slide, Verdict
 
 FIELDS = ("base_url", "model", "path", "messages", "temperature", "max_tokens")  # in the order drawn
 DIFFERING = set(FIELDS[:2])
-MESSAGES = [{"role": "user", "content": DEFAULT_SENTENCE}]
-SHARED = {"path": "/chat/completions", "messages": MESSAGES, "temperature": 0, "max_tokens": 8}
+
+
+def shared(lab: Lab) -> Data:
+    """What is the same in every call of the slide."""
+    messages = [{"role": "user", "content": lab.sentence}]
+    return {"path": "/chat/completions", "messages": messages, "temperature": 0, "max_tokens": 8}
 
 
 def capture_three_options(lab: Lab) -> Data:
@@ -31,7 +35,7 @@ def capture_three_options(lab: Lab) -> Data:
     )
     return {
         "options": [
-            {"name": name, "role": role, "call": {"base_url": base_url, "model": model, **SHARED}}
+            {"name": name, "role": role, "call": {"base_url": base_url, "model": model, **shared(lab)}}
             for name, role, base_url, model in options
         ]
     }
@@ -113,7 +117,7 @@ SLIDES = [
         sabotage=spoil_three_options,
         draw=draw_three_options,
         kind="concept",
-        needs=(),
+        needs=("sentence",),
     ),
 ]
 

@@ -123,15 +123,15 @@ def spoil_five_ways(data: Data, lab: Lab) -> Data:
 def draw_five_ways(canvas: Canvas, data: Data) -> None:
     same = data["same_weights"]
     if same:
-        canvas.headline("One sentence, five ways to run it, one answer: only the cost changes")
+        canvas.headline("One sentence, five ways to run it, one answer")
     else:
-        canvas.headline("One sentence, five ways to run it: the mathematics stays, only the cost changes")
+        canvas.headline("One sentence, five ways to run it: how it is run changes no answer")
     canvas.reading("Above the line: inside this process, token by token. Below it: over HTTP, which hands over text, not tokens.")
     canvas.tiles(data["pieces"], MARGIN, BODY_TOP + 14, rows=2, size=30)
     top, step = BODY_TOP + 160, 116.0
     left, right = 410, WIDTH - MARGIN - 150
     rows = [(run["way"], data["model"], run["pieces"], None) for run in data["inside"]]
-    where = (f"POST {data['path']}", "the same server")
+    where = (f"POST {data['path']}", "to the same address")
     rows += [(run["way"], place, None, run["text"]) for run, place in zip(data["outside"], where, strict=True)]
     for number, (way, place, pieces, text) in enumerate(rows):
         y = top + number * step + (20 if pieces is None else 0)
