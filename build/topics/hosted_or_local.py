@@ -75,7 +75,8 @@ def draw_same_call(canvas: Canvas, data: Data) -> None:
         canvas.text(MARGIN, y + 9, field, size=26, mono=True, color=GREY if same else INK, valign="baseline")
         if same:
             canvas.box(left, y - 28, WIDTH - MARGIN - left, 56, edge=GREY, width=1)
-            canvas.text(left + 24, y + 9, written(local[field]), size=26, mono=True, color=GREY, valign="baseline")
+            canvas.text(left + 24, y + 9, written(local[field]), size=26, mono=True, color=GREY, valign="baseline",
+                        wrap=WIDTH - MARGIN - left - 48, lines=1, smallest=22)  # fmt: skip
             continue
         for x, color, request in ((left, BLUE, local), (right, ORANGE, hosted)):
             canvas.box(x, y - 28, width, 56, fill=mix(color, 0.18, CONCEPT_PAPER), edge=color, width=2)
@@ -83,7 +84,7 @@ def draw_same_call(canvas: Canvas, data: Data) -> None:
 
 
 def written(value: object) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def draw_machine(canvas: Canvas, x: float, width: float, color: str, name: str) -> None:

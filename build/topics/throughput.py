@@ -70,8 +70,9 @@ def draw_three_options(canvas: Canvas, data: Data) -> None:
     for row, field in enumerate(shared):
         y = 286 + row * 50
         canvas.text(MARGIN + 30, y, field, size=28, mono=True, color=GREY, valign="baseline")
-        value = call[field] if isinstance(call[field], str) else json.dumps(call[field])
-        canvas.text(MARGIN + 330, y, value, size=28, mono=True, valign="baseline")
+        value = call[field] if isinstance(call[field], str) else json.dumps(call[field], ensure_ascii=False)
+        canvas.text(MARGIN + 330, y, value, size=28, mono=True, valign="baseline",
+                    wrap=WIDTH - 2 * MARGIN - 360, lines=1, smallest=22)  # fmt: skip
     width, gap = 580, 30
     top = 272 + 50 * len(shared) + 58
     for place, option in enumerate(options):
