@@ -93,3 +93,12 @@ def test_the_same_drawing_gives_the_same_bytes(tmp_path):
         canvas.line([(100, 500), (400, 600)])
         canvas.save(tmp_path / name)
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+@pytest.mark.parametrize("text", ["x" * 20_000, "word " * 4_000, "\u0301" * 20_000, "supercalifragilistic" * 1_000])
+def test_an_endless_text_is_cut_after_few_measurements(text, monkeypatch):
+    canvas, measured, measure = Canvas(), [], Canvas.measure
+    monkeypatch.setattr(Canvas, "measure", lambda self, *given, **named: measured.append(1) or measure(self, *given, **named))
+    drawn = canvas.text(96, 300, text, size=44, wrap=1700, lines=1, smallest=32).get_text()
+    assert drawn.endswith("…") and "\n" not in drawn
+    assert len(measured) < 4_000

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.text import Text
 
 WIDTH, HEIGHT, MARGIN = 1920, 1080, 60
+NARROWEST = 0.1  # of a letter's size: no letter is narrower
 BODY_TOP, BODY_BOTTOM = 220, 975  # the drawing goes between the reading line and the strip
 HEADLINE, READING, LABEL, STRIP = 42, 26, 22, 18  # text heights in pixels; no label is smaller than LABEL
 
@@ -135,6 +136,8 @@ class Canvas:
         return box.width, box.height
 
     def _fit(self, text, size, weight, mono, width, lines, smallest) -> tuple[str, float]:
+        room = int(lines * width / (NARROWEST * smallest)) + 1
+        text = text if len(text) <= room else text[:room] + "…"  # what cannot fit anyhow is not measured
         broken = self._break(text, size, weight, mono, width)
         while len(broken) > lines and size > smallest:
             size = max(smallest, size - 1)
@@ -145,9 +148,13 @@ class Canvas:
 
     def _elided(self, text: str, size: float, weight: str, mono: bool, width: float) -> str:
         """The longest beginning of `text` that fits `width` with an ellipsis after it."""
+        return text[: self._longest(text, "…", size, weight, mono, width)].rstrip() + "…"
+
+    def _longest(self, text: str, after: str, size: float, weight: str, mono: bool, width: float) -> int:
+        """How many characters of `text` fit `width` with `after` behind them."""
         cuts = range(len(text) + 1)
-        kept = bisect.bisect_right(cuts, width, key=lambda n: self.measure(text[:n] + "…", size, weight=weight, mono=mono)[0]) - 1
-        return text[: max(kept, 0)].rstrip() + "…"
+        wide = bisect.bisect_right(cuts, width, key=lambda n: self.measure(text[:n] + after, size, weight=weight, mono=mono)[0])
+        return max(wide - 1, 0)
 
     def _break(self, text, size, weight, mono, width) -> list[str]:
         """Break at spaces; a single word wider than `width` is broken between characters."""
@@ -162,11 +169,7 @@ class Canvas:
                 if line:
                     broken.append(line)
                 while self.measure(word, size, weight=weight, mono=mono)[0] > width and len(word) > 1:
-                    cut = next(
-                        n
-                        for n in range(len(word) - 1, 0, -1)
-                        if n == 1 or self.measure(word[:n], size, weight=weight, mono=mono)[0] <= width
-                    )
+                    cut = max(1, self._longest(word[:-1], "", size, weight, mono, width))
                     broken.append(word[:cut])
                     word = word[cut:]
                 line = word
