@@ -133,6 +133,12 @@ class FakeServer:
                     return self.reply(int(fault), {"error": said[fault]})
                 if fault == "slow to the first byte":
                     return self.wait()
+                if fault == "slow headers":
+                    self.wfile.write(b"HTTP/1.1 200 OK\r\nX-Slow: ")
+                    self.close_connection = True
+                    while not fake.closing.wait(0.05):
+                        self.wfile.write(b"a")
+                    return None
                 if fault == "closed at once":
                     self.close_connection = True
                     return self.connection.shutdown(socket.SHUT_RDWR)

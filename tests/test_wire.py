@@ -1,5 +1,6 @@
 """What goes over the wire: both dialects read whatever way they arrive, every fault one line that says what to do."""
 
+import gc
 import itertools
 import json
 import threading
@@ -10,11 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fake_server import FAULTS, MODEL, PIECES, TEXT, FakeServer, deaf_port
-from pipeline import addresses, framing
+from pipeline import addresses, framing, one_shape
 from pipeline.addresses import base_url, is_loopback, key_in, ollama_url
 from pipeline.dialects import Ollama, OpenAI
 from pipeline.errors import BadInput, MissingPart
 from pipeline.wire import Wire, WireError, same_model
+from serving_fixtures import server_of
 
 DIALECTS = pytest.mark.parametrize("dialect", [Ollama, OpenAI])
 WAYS = pytest.mark.parametrize("ask", ["complete", "chat"])
@@ -111,6 +113,30 @@ def test_every_fault_is_one_line_with_the_address_and_what_to_do(dialect, ask, s
     assert expected in message
     assert fake.url in message and "\n" not in message and ": " in message
     assert isinstance(caught.value, MissingPart) and caught.value.exit_code == 3
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # of the connection that is left hanging
+@DIALECTS
+def test_headers_that_never_end_are_given_up(dialect):
+    with FakeServer("slow headers") as fake, pytest.raises(WireError, match=r"did not begin its answer within 0\.5 s"):
+        asked(line(dialect, fake.url, total_s=0.5), "complete")
+    all_let_go()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_headers_that_never_end_are_given_up_behind_litellm(monkeypatch):
+    monkeypatch.setattr(one_shape, "TOTAL_S", 0.5)
+    with FakeServer("slow headers") as fake, pytest.raises(MissingPart, match="litellm could not get an answer"):
+        one_shape.chat(server_of(fake, "openai"), [{"role": "user", "content": SENTENCE}], max_tokens=7)
+    all_let_go()
+
+
+def all_let_go() -> None:
+    """Wait for the threads that hang on a server that is gone now, and for what they hold."""
+    for thread in threading.enumerate():
+        if thread.name == "within":
+            thread.join(5)
+    gc.collect()
 
 
 def test_a_missing_model_names_the_command_that_fetches_it():

@@ -6,14 +6,14 @@ which checks the weights' sha256 every time. Knows no slide.
 
 import os
 import sys
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from pipeline import embedded
 from pipeline.checksum import file_sha256
+from pipeline.deadline import within
 from pipeline.embedded import EMBEDDED, GGUF_SHA256
 from pipeline.errors import BadInput, MissingPart
 from pipeline.loading import (
@@ -49,8 +49,6 @@ TOKENIZER_FILES = (
     "tokenizer.json", "tokenizer_config.json", "vocab.json", "merges.txt", "special_tokens_map.json", "added_tokens.json",
     "chat_template.jinja",
 )  # fmt: skip
-
-T = TypeVar("T")
 
 
 def _tell(line: str) -> None:
@@ -144,31 +142,10 @@ def _why_no_hub(offline: bool) -> str | None:
         return "the hub was not asked (HF_HUB_OFFLINE is set)"
     address = hf_hub_url(GPT2_REPOS[0], WEIGHTS, revision=GPT2_REVISION)
     try:
-        _within_deadline(lambda: get_hf_file_metadata(address, timeout=HUB_SECONDS))
+        within(HUB_SECONDS, lambda: get_hf_file_metadata(address, timeout=HUB_SECONDS))
     except Exception as error:  # whatever stands between us and the hub: the reason is told, the next model is taken
         return f"{_hub()} cannot be used ({one_line(error)})"
     return None
-
-
-def _within_deadline(ask: Callable[[], T]) -> T:
-    """The answer of `ask`, or TimeoutError after HUB_SECONDS. The thread may hang on in a name look-up; it ends with us."""
-    answer: list[T] = []
-    failure: list[Exception] = []
-
-    def run() -> None:
-        try:
-            answer.append(ask())
-        except Exception as error:  # handed over to the thread that waits
-            failure.append(error)
-
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    thread.join(HUB_SECONDS)
-    if failure:
-        raise failure[0]
-    if not answer:
-        raise TimeoutError(f"no answer within {HUB_SECONDS:g} s")
-    return answer[0]
 
 
 def _hub() -> str:
@@ -279,7 +256,7 @@ def _choose_hub_id(repo: str, offline: bool) -> ModelChoice:
     if offline or constants.is_offline_mode():
         raise MissingPart(f"{repo} is not in the local Hugging Face cache and we are offline: run once with a network")
     try:
-        info = _within_deadline(lambda: HfApi().model_info(repo, timeout=HUB_SECONDS))
+        info = within(HUB_SECONDS, lambda: HfApi().model_info(repo, timeout=HUB_SECONDS))
     except GatedRepoError as error:
         raise BadInput(f"--model {repo}: its owner lets only known users in; put your access token into HF_TOKEN") from error
     except RepositoryNotFoundError as error:

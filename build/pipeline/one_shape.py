@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from pipeline.addresses import base_url, is_loopback, key_in
+from pipeline.deadline import within
 from pipeline.dialects import OpenAI
 from pipeline.errors import BadInput, MissingPart
 from pipeline.framing import Message
@@ -227,7 +228,10 @@ class _Seen:
                 request.headers["Accept-Encoding"] = "identity"
                 request.extensions["timeout"] = patience.as_dict()  # litellm's own are ten minutes
                 deadline, body = time.monotonic() + TOTAL_S, b""
-                response = inner.send(request, stream=True)
+                try:
+                    response = within(TOTAL_S, lambda: inner.send(request, stream=True))
+                except TimeoutError as error:
+                    raise httpx.ReadTimeout("the answer does not begin", request=request) from error
                 try:
                     for chunk in response.iter_bytes():
                         body += chunk

@@ -149,7 +149,7 @@ def choose(request: str = "auto", *, offline: bool = False, embedded_identity: s
 def running_ollama(offline: bool, say: Say) -> ServerChoice | str:
     """The Ollama at OLLAMA_HOST with MODEL in it, or why not, in a phrase."""
     url = ollama_url(os.environ.get("OLLAMA_HOST", ""))
-    wire = Ollama(url, MODEL, connect_s=PROBE_S, read_s=5.0)
+    wire = Ollama(url, MODEL, connect_s=PROBE_S, read_s=5.0, total_s=10.0)
     try:
         version = wire.version()
     except WireError as error:
@@ -174,7 +174,7 @@ def hold(wire: Ollama, offline: bool, say: Say) -> dict[str, Any] | str:
     if held is None and offline:
         return f"lacks {MODEL} (this run fetches none; run `ollama pull {MODEL}`)"
     if held is None:
-        wire.limits = (wire.limits[0], 120.0)
+        wire.limits, wire.total_s = (wire.limits[0], 120.0), 120.0
         for line in progress(wire.pull()):
             say(line)
         held = wire.tag()
@@ -298,7 +298,7 @@ def at_url(given: str) -> ServerChoice:
     """The server at a URL: an Ollama if it says so, else OpenAI-shaped, with the first model that it lists."""
     url = base_url(given, "--server")
     try:
-        version = Ollama(url, MODEL, connect_s=CONNECT_URL_S, read_s=10.0).version()
+        version = Ollama(url, MODEL, connect_s=CONNECT_URL_S, read_s=10.0, total_s=20.0).version()
     except WireError as error:
         if "cannot be reached" in str(error) or "did not take the connection" in str(error):
             raise
@@ -309,7 +309,7 @@ def at_url(given: str) -> ServerChoice:
         digest = held.get("digest")
         lines = (f"Ollama {version} at {url}, as asked",)
         return ServerChoice("ollama", "Ollama", f"ollama {version} {MODEL} {digest}", lines, url, None, MODEL, digest, version)
-    models = OpenAI(url, "", key=key_in(KEY_VARIABLE)).models()
+    models = OpenAI(url, "", key=key_in(KEY_VARIABLE), read_s=10.0, total_s=20.0).models()
     if not models:
         raise MissingPart(f"{url} serves no model: load one there and run again")
     name = f"OpenAI-shaped server at {urlsplit(url).hostname}"

@@ -18,12 +18,14 @@ import requests
 import urllib3.exceptions
 
 from pipeline.addresses import base_url, is_loopback, resolved
+from pipeline.deadline import within
 from pipeline.errors import BadInput, MissingPart
 from pipeline.framing import Broken, Message, error_text, parsed
 
 CONNECT_S, READ_S, TOTAL_S = 3.0, 120.0, 180.0  # two busy cores can take a minute for an answer
 MAX_BYTES = 4_000_000  # our longest answer is a few kilobytes
 RETRY_PAUSE_S = 0.2
+OVERLOADED = "it is overloaded or hung: look at its own log"
 LOG = "run again; if it stays so, look at the server's own log"
 
 
@@ -201,11 +203,17 @@ class Wire(ABC):
         """Send, once more where that is safe: when no connection came about, or for a GET."""
         for last_try in (False, True):
             try:
-                response = self._session.request(
-                    method, self.url + path, json=body, timeout=self.limits, stream=True, allow_redirects=False
+                response = within(
+                    self.total_s,  # for requests itself limits only the gaps between the bytes of the headers
+                    lambda: self._session.request(
+                        method, self.url + path, json=body, timeout=self.limits, stream=True, allow_redirects=False
+                    ),
                 )
+            except TimeoutError as error:
+                raise self.failed(path, f"did not begin its answer within {self.total_s:g} s", OVERLOADED) from error
             except requests.RequestException as error:
-                if last_try or not (method == "GET" or _never_connected(error)):
+                again = _never_connected(error) or (method == "GET" and not isinstance(error, requests.ReadTimeout))
+                if last_try or not again:
                     raise self._unreachable(path, error) from error
             else:
                 if response.status_code == 200:
@@ -261,7 +269,7 @@ class Wire(ABC):
             what = f"did not take the connection within {self.limits[0]:g} s ({resolved(self.url)})"
             return self.failed(path, what, "check the address and the network")
         if isinstance(error, requests.Timeout):
-            return self.failed(path, f"sent nothing for {self.limits[1]:g} s", "it is overloaded or hung: look at its own log")
+            return self.failed(path, f"sent nothing for {self.limits[1]:g} s", OVERLOADED)
         if _never_connected(error):
             return self.failed(path, f"cannot be reached ({resolved(self.url)})", "start the server there or check the address")
         return self.failed(path, "closed the connection without an answer", "look at the server's own log")
