@@ -127,6 +127,31 @@ def test_the_real_server_does_not_outlive_a_killed_parent():
     assert_gone(folder)
 
 
+ORPHAN = """
+    import os, sys, time; sys.path.insert(0, {build!r})
+    from pipeline.keeper import prepare_child
+    ours, theirs = os.pipe()
+    parent = os.fork()
+    if not parent:
+        keeper = os.getpid()
+        if os.fork():
+            os._exit(0)  # the keeper is gone before its child is prepared
+        while os.getppid() == keeper:
+            time.sleep(0.01)
+        prepare_child(keeper)
+        os.write(theirs, b"became the server")
+        os._exit(0)
+    os.close(theirs)
+    print(os.read(ours, 100).decode())
+"""
+
+
+def test_a_server_whose_keeper_dies_first_never_starts():
+    script = textwrap.dedent(ORPHAN).format(build=str(BUILD))
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=20)
+    assert (done.returncode, done.stdout) == (0, "\n"), done.stderr
+
+
 def test_the_real_server_goes_even_when_its_keeper_is_killed():
     with run_parent(models.embedded_folder(), None, up=False) as parent:
         folder = parent.stdout.readline().strip()

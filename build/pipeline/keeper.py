@@ -9,6 +9,7 @@ removed. When the server ends by itself we end with its exit code and leave FOLD
 
 import contextlib
 import ctypes
+import functools
 import os
 import select
 import shutil
@@ -22,10 +23,12 @@ GRACE_S = 3.0  # between asking a server to end and ending it
 PR_SET_PDEATHSIG = 1  # Linux: the signal that a child gets when its parent dies
 
 
-def die_with_parent() -> None:
+def die_with_parent(parent: int) -> None:
     """In the child, before it becomes the server: if even the keeper is killed, the server goes too (Linux only)."""
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it was killed before we asked for the signal
+        os._exit(1)
 
 
 def end_group(server: subprocess.Popen) -> None:
@@ -50,7 +53,7 @@ def keep(folder: Path, command: list[str]) -> int:
             stdout=log,
             stderr=log,
             start_new_session=True,
-            preexec_fn=prepare_child,
+            preexec_fn=functools.partial(prepare_child, os.getpid()),
         )
     while server.poll() is None:
         readable, _, _ = select.select([sys.stdin], [], [], POLL_S)
@@ -62,10 +65,10 @@ def keep(folder: Path, command: list[str]) -> int:
     return server.returncode
 
 
-def prepare_child() -> None:
+def prepare_child(parent: int) -> None:
     for sign in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(sign, signal.SIG_DFL)
-    die_with_parent()
+    die_with_parent(parent)
 
 
 if __name__ == "__main__":
