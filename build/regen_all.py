@@ -5,6 +5,7 @@ Exit codes: 0 done, 1 an oracle failed or something drifted, 2 bad input, 3 a ne
 """
 
 import argparse
+import io
 import os
 import signal
 import sys
@@ -63,6 +64,9 @@ def parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Parse flags, do what they ask, turn every error into one line and an exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a terminal without Unicode still gets its line
     asked = parser().parse_args(arguments)
     screen = Screen(quiet=asked.quiet, as_json=asked.json)
     signal.signal(signal.SIGTERM, interrupted)

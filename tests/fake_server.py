@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 TEXT = " hive. Señor 東京 🤗 flew\nout"
 PIECES = [" hive", ".", " Señor", " 東京", " 🤗", " flew", "\nout"]
 MODEL = "qwen2.5:0.5b"
+KEY_SAID = "bad key sk-planted"  # what a 401 says
 FAULTS = (
     "slow to the first byte", "stalled", "cut off", "404", "400", "500", "503", "401", "HTML", "no fields", "not JSON",
     "loading", "error in mid-stream", "wrong model", "endless", "moved", "closed at once",
@@ -127,7 +128,7 @@ class FakeServer:
                 fault, stream = fake.fault, body.get("stream", False)
                 said = {
                     "404": f"model '{body['model']}' not found",
-                    "400": "invalid options", "500": "llama runner died", "503": "server busy", "401": "bad key sk-planted",
+                    "400": "invalid options", "500": "llama runner died", "503": "server busy", "401": KEY_SAID,
                 }  # fmt: skip
                 if fault in said:
                     return self.reply(int(fault), {"error": said[fault]})

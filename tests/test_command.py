@@ -284,3 +284,25 @@ def test_an_interrupted_build_says_so_in_one_line_and_keeps_the_deck(number, cod
     assert process.returncode == code, error
     assert len(error.strip().splitlines()) == 1 and "interrupted" in error
     assert (folder / "deck/index.html").read_bytes() == before
+
+
+def test_a_terminal_without_unicode_gets_every_line_and_json_stays_json():
+    done = ran([sys.executable, REGEN, "--verify"], env={**elsewhere(), "PYTHONIOENCODING": "ascii"})
+    assert done.returncode == 0 and f"{len(slides())} oracles hold" in done.stdout, done.stderr
+    done = ran([sys.executable, REGEN, "--verify", "--json"], env={**elsewhere(), "PYTHONIOENCODING": "ascii"})
+    assert json.loads(done.stdout)["exit"] == 0
+
+
+def test_an_error_shows_no_control_character():
+    assert "\\x1b" in refused("--only", "\x1b]0;title\x07", code=2)
+
+
+def test_nobodys_own_plotting_settings_change_a_figure(tmp_path):
+    folder = copy_project(tmp_path / "clone")
+    figure = folder / "figures/merges/one_word.png"
+    before = figure.read_bytes()
+    (tmp_path / "matplotlibrc").write_text("figure.dpi: 37\nsavefig.dpi: 140\npath.sketch: 3, 30, 5\ntext.usetex: True\n")
+    env = {**elsewhere(), "MATPLOTLIBRC": str(tmp_path), "MPLBACKEND": "module://nowhere"}
+    done = ran([sys.executable, str(folder / "build/regen_all.py"), "--redraw", "--only", "merges"], env=env)
+    assert done.returncode == 0, done.stderr
+    assert figure.read_bytes() == before

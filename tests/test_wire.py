@@ -252,6 +252,14 @@ def test_a_key_goes_into_the_header_and_into_no_error(monkeypatch, tmp_path):
     assert "sk-planted" not in str(caught.value)
 
 
+def test_a_key_that_a_long_error_repeats_is_taken_out_before_the_error_is_cut(monkeypatch):
+    key = "sk-planted-" + "0123456789" * 4
+    monkeypatch.setattr("fake_server.KEY_SAID", "x" * 140 + key)
+    with FakeServer("401") as fake, pytest.raises(WireError) as caught:
+        asked(line(OpenAI, fake.url, key=key), "complete")
+    assert "sk-planted" not in str(caught.value)
+
+
 # --- addresses ---
 
 

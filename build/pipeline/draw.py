@@ -16,6 +16,7 @@ from pipeline.slide import Slide, Verdict
 def start_worker() -> None:
     """A worker leaves Ctrl-C to its parent, so that the screen shows one line, and ends when its parent is killed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.environ |= {"MPLBACKEND": "Agg", "MATPLOTLIBRC": os.devnull}  # nobody's own settings change a figure
     threading.Thread(target=end_with_parent, daemon=True).start()
 
 

@@ -15,7 +15,7 @@ from rich.table import Table
 
 from pipeline.check import SHOWN, Comparison
 from pipeline.plan import Todo
-from pipeline.readable import counted
+from pipeline.readable import counted, escaped
 from pipeline.run import Outcome, Row, Watcher
 from pipeline.slide import Slide
 
@@ -188,12 +188,12 @@ class Screen(Watcher):
         if self.as_json:
             self._document["error"] = line
         else:
-            print(f"error: {' '.join(line.splitlines())}", file=sys.stderr)
+            print(f"error: {escaped(' '.join(line.splitlines()), str.isprintable)}", file=sys.stderr)
         return code
 
     def flush(self, code: int) -> None:
         if self.as_json:
-            print(json.dumps(self._document | {"exit": code}, ensure_ascii=False, indent=1))
+            print(json.dumps(self._document | {"exit": code}, indent=1))
 
 
 def row_as_data(row: Row) -> dict[str, Any]:

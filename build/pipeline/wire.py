@@ -277,7 +277,8 @@ class Wire(ABC):
     def _refused(self, response: requests.Response, path: str) -> WireError:
         status = response.status_code
         try:
-            said = error_text(json.loads(b"".join(self._chunks(response, path))))
+            body = b"".join(self._chunks(response, path))
+            said = error_text(json.loads(body.replace(self.key.encode(), b"***") if self.key else body))
         except (ValueError, AttributeError, WireError):
             said = ""
         finally:
