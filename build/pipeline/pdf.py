@@ -43,7 +43,8 @@ def pdf(html_path: Path, out: Path) -> str | None:
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True, prefix="deck-pdf-") as folder:
         printed = Path(folder) / "deck.pdf"
         page = html_path.resolve().as_uri()
-        command = [program, *QUIET, f"--user-data-dir={folder}/profile", f"--print-to-pdf={printed}", page]
+        settle = "--virtual-time-budget=5000"  # print when the fonts are there, not before: in the page's own time
+        command = [program, *QUIET, settle, f"--user-data-dir={folder}/profile", f"--print-to-pdf={printed}", page]
         if hasattr(os, "geteuid") and os.geteuid() == 0:
             command.insert(1, "--no-sandbox")  # Chromium refuses its sandbox to root
         try:
