@@ -101,14 +101,15 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[.
     yield make
 
 
-def _made_slide(number: int, folder: Path, tokens: list[str] = HOSTILE, kind: str = "photograph", **provenance: Any) -> Shown:
+def _made_slide(number: int, folder: Path, tokens: list[str] = HOSTILE, kind: Any = "photograph", **provenance: Any) -> Shown:
     name = f"slide_{number}"
 
     def capture(lab): ...
 
     capture.__module__ = f"topics.made_{number}"
-    # the page is made from what a slide says and from its capture: oracle, sabotage and drawing are never called
-    slide = Slide(number, name, f"Section <{number}>", f"claim {number} & more", capture, None, None, None, kind=kind)  # type: ignore[arg-type]
+    uncalled: Any = None  # the page is made from what a slide says and from its capture
+    section, claim = f"Section <{number}>", f"claim {number} & more"
+    slide = Slide(number, name, section, claim, capture, uncalled, uncalled, uncalled, kind=kind)
     (folder / f"made_{number}.md").write_text(WORDS.format(name=name, table=TABLE if number in (17, 38) else ""), "utf-8")
     figure = folder / f"{name}.png"
     Image.new("RGB", (192, 108), (number * 5 % 256, 90, 160)).save(figure)

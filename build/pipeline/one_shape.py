@@ -248,7 +248,7 @@ class _Seen:
                 import openai
 
                 key = route.key or "none"
-                # litellm is handed our bounded httpx client; the stubs name httpx2, which openai only prefers
+                # openai takes a client of httpx or of httpx2, and says so when given neither; its stubs name only httpx2
                 yield openai.OpenAI(api_key=key, base_url=route.api_base, max_retries=0, http_client=outer)  # type: ignore[arg-type]
             else:
                 from litellm.llms.custom_httpx.http_handler import HTTPHandler

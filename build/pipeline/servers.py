@@ -211,8 +211,8 @@ def ollama_on_path(offline: bool, say: Say) -> ServerChoice | str:
             return f"{program} has no {MODEL} (this run fetches none)"
         try:
             with begin_ollama(program, MODEL, must_hold=False).ready() as server:
-                # begin_ollama always makes an Ollama wire; Server.wire is typed as either dialect
-                hold(server.wire, offline, say)  # type: ignore[arg-type]
+                assert isinstance(server.wire, Ollama)
+                hold(server.wire, offline, say)
         except MissingPart as error:
             return f"{program} could not fetch {MODEL} ({error})"
         digest = manifest_digest(MODEL)
