@@ -7,18 +7,21 @@ Exit codes: 0 done, 1 an oracle failed or something drifted, 2 bad input, 3 a ne
 import argparse
 import io
 import os
+import shlex
 import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 try:
-    from pipeline import plan, run
+    from pipeline import manifest, plan, run
+    from pipeline.command import COMMAND, for_shell
     from pipeline.errors import BadInput, DeckError, MissingPart
     from pipeline.lab import DEFAULT_SENTENCE, Lab
+    from pipeline.manifest import Manifest
     from pipeline.paths import COMMITTED, REPO, Out
-    from pipeline.publish import Staging, only_run
+    from pipeline.publish import only_run
     from pipeline.screen import Screen
     from pipeline.slide import Slide
     from topics import slides
@@ -110,14 +113,12 @@ def act(asked: argparse.Namespace, screen: Screen) -> int:
         return 0
     out = where(asked, screen)
     if asked.verify:
-        outcome = run.verify(chosen, out)
+        outcome = run.verify(chosen, manifest.read(out))
         screen.table(outcome.rows)
         screen.last_line(outcome, None)
         return report_failures(outcome, screen)
-    sentence = checked_sentence(asked.sentence)
-    if asked.redraw:
-        return redraw(asked, screen, chosen, every, out)
-    return photograph(asked, screen, chosen, every, out, sentence)
+    checked_sentence(asked.sentence)
+    return redraw(asked, screen, chosen, every, out) if asked.redraw else photograph(asked, screen, chosen, every, out)
 
 
 def where(asked: argparse.Namespace, screen: Screen) -> Out:
@@ -149,7 +150,7 @@ def own_flags(asked: argparse.Namespace) -> str:
         value = getattr(asked, name)
         if value != defaults.get_default(name):
             a_place = name == "out" or (name == "model" and Path(value).expanduser().is_dir())
-            flags.append(f"--{name}={plan.for_shell(str(Path(value).expanduser().resolve()) if a_place else value)}")
+            flags.append(f"--{name}={for_shell(str(Path(value).expanduser().resolve()) if a_place else value)}")
     return " ".join(flags)
 
 
@@ -166,37 +167,66 @@ def checked_sentence(text: str) -> str:
     return text
 
 
-def redraw(asked: argparse.Namespace, screen: Screen, chosen, every, out: Out) -> int:
+def redraw(asked: argparse.Namespace, screen: Screen, chosen: Sequence[Slide], every: Sequence[Slide], out: Out) -> int:
     """Draw the chosen figures again from their captures, and assemble."""
-    taken = {row["id"] for row in plan.read_manifest(out)["slides"]}
-    if not any(slide.id in taken for slide in chosen):
-        raise MissingPart(f"{out.figures} holds no captures to draw; take them first: {plan.COMMAND}")
-    changed = plan.changed_by_hand(chosen, out)
-    if changed:
-        again = plan.retake(changed[0], plan.flags_of(changed[0], out))
-        raise BadInput(f"{changed[0]}: its capture was changed by hand; take it again: {again}")
-    with only_run(out), Staging(out) as staging:
-        todos = [plan.Todo(slide, [], ["--redraw"]) for slide in chosen if slide.id in taken]
-        setting = plan.Setting("", "", "")
+    with only_run(out):
+        known = manifest.read(out)
+        if known.damage:
+            raise BadInput(f"{known.damage}: build the deck once more with `make deck`, or bring it back with git")
+        taken = [slide for slide in chosen if slide.id in known.entries]
+        if not taken:
+            raise MissingPart(f"{out.figures} holds no captures to draw; take them first: {COMMAND}")
+        for slide in taken:
+            if flaw := known.flaw_of_capture(slide.id):
+                raise BadInput(f"{slide.id}: {flaw}; take it again: {known.retake(slide.id)}")
         with screen.working():
-            outcome = run.build(todos, every, nothing_to_take(), out, staging, setting, asked.jobs, screen)
+            todos = [plan.Todo(slide, draw=["--redraw"]) for slide in taken]
+            outcome = run.build(todos, every, known, NothingToTake(), asked.jobs, screen)
     return end(asked, screen, outcome, out)
 
 
-def nothing_to_take() -> Lab:
-    def refuse():
+class NothingToTake:
+    """The source of a run that takes no captures."""
+
+    setting = plan.Setting("", "", "")
+
+    @property
+    def lab(self) -> Lab:
         raise MissingPart("this run takes no captures")
 
-    return Lab("", refuse)
+    def begin_server(self) -> None:
+        """There is none."""
 
 
-def photograph(asked: argparse.Namespace, screen: Screen, chosen, every, out: Out, sentence: str) -> int:
+def photograph(asked: argparse.Namespace, screen: Screen, chosen: Sequence[Slide], every: Sequence[Slide], out: Out) -> int:
     """Find the model and the server, plan, and build or check or explain."""
-    from pipeline import models, one_shape, servers
     from pipeline.sitting import Sitting
 
+    if asked.check:
+        asked = with_the_decks_own_sources(asked, chosen, manifest.read(out))
+    sentence = checked_sentence(asked.sentence)
     if asked.offline:
         os.environ["HF_HUB_OFFLINE"] = "1"
+    model, server, route = sources(asked, chosen, screen)
+    setting = plan.Setting(sentence, model.identity, server.identity, route, own_flags(asked))
+    with Sitting(setting, model, server, screen.say, screen.fetching, asked.ask) as sitting:
+        if asked.check:
+            return check(chosen, sitting.lab, manifest.read(out), screen)
+        if asked.explain:
+            screen.explain(plan.make(chosen, manifest.read(out), setting, force=asked.force))
+            return 0
+        with only_run(out):
+            known = manifest.read(out)
+            todos = plan.make(chosen, known, setting, force=asked.force)
+            with screen.working():
+                outcome = run.build(todos, every, known, sitting, asked.jobs, screen)
+    return end(asked, screen, outcome, out)
+
+
+def sources(asked: argparse.Namespace, chosen: Sequence[Slide], screen: Screen):
+    """The model, the server and the provider's route that the flags name; tells what was found and why the rest was not."""
+    from pipeline import models, one_shape, servers
+
     model = models.choose(asked.model, offline=asked.offline)
     embedded = models.choose("smollm2").identity
     route = one_shape.ask_route(asked.ask).identity if asked.ask else ""  # a missing key is told before anything is taken
@@ -204,27 +234,44 @@ def photograph(asked: argparse.Namespace, screen: Screen, chosen, every, out: Ou
     server = servers.choose(asked.server, offline=fetch_nothing, embedded_identity=embedded, say=screen.say)
     for line in (*model.lines, *server.lines):
         screen.say(line)
-    setting = plan.Setting(sentence, model.identity, server.identity, route, own_flags(asked))
-    with Sitting(sentence, model, server, screen.say, screen.fetching, asked.ask) as sitting:
-        if asked.check:
-            from pipeline.check import check
+    return model, server, route
 
-            with screen.working():
-                screen.start(len(chosen), 0)
-                found = check(chosen, sitting.lab, out, screen.checking)
-            screen.comparisons(found)
-            drifted = [one for one in found if one.drift or one.row.failure]
-            apart = sum(bool(one.not_comparable) for one in found)
-            screen.say(f"{len(found)} captures taken again, {len(drifted)} drifted or failed, {apart} not comparable")
-            return 1 if drifted else 0
-        if asked.explain:
-            screen.explain(plan.make(chosen, out, setting, force=asked.force))
-            return 0
-        with only_run(out), Staging(out) as staging:
-            todos = plan.make(chosen, out, setting, force=asked.force)
-            with screen.working():
-                outcome = run.build(todos, every, sitting.lab, out, staging, setting, asked.jobs, screen, sitting.begin_server)
-    return end(asked, screen, outcome, out)
+
+def with_the_decks_own_sources(asked: argparse.Namespace, chosen: Sequence[Slide], known: Manifest) -> argparse.Namespace:
+    """What a check is told no other it takes from the captures it compares with: flags, model and server.
+
+    An Ollama that is not there is no reason to compare nothing: the check then says so of the slides that asked it.
+    """
+    from pipeline import models
+
+    defaults, flags = vars(parser().parse_args([])), dict[str, Any]()
+    entries = [known.entries[slide.id] for slide in chosen if slide.id in known.entries]
+    for text in {entry.flags for entry in entries if entry.flags}:
+        flags |= {name: value for name, value in vars(parser().parse_args(shlex.split(text))).items() if value != defaults[name]}
+    of_model = {entry.model for entry in entries} - {None}
+    of_server = {entry.server for entry in entries} - {None}
+    if not flags.get("model") and len(of_model) == 1:
+        flags["model"] = {"gpt2": "gpt2", models.EMBEDDED: "smollm2"}.get(of_model.pop(), "auto")
+    if not flags.get("server") and of_server == {"transformers serve"}:
+        flags["server"] = "embedded"
+    found = {name: value for name, value in flags.items() if name in ("model", "server", "ask", "sentence")}
+    return argparse.Namespace(**{**vars(asked), **{n: v for n, v in found.items() if vars(asked)[n] == defaults[n]}})
+
+
+def check(chosen: Sequence[Slide], lab: Lab, known: Manifest, screen: Screen) -> int:
+    """Take the chosen captures again and compare; 3 when there was nothing that could be compared."""
+    from pipeline.check import check
+
+    with screen.working():
+        screen.start(len(chosen), 0)
+        found = check(chosen, lab, known, screen.checking)
+    screen.comparisons(found)
+    drifted = [one for one in found if one.drift or one.row.failure]
+    apart = [one for one in found if one.not_comparable]
+    screen.say(f"{len(found)} captures taken again, {len(drifted)} drifted or failed, {len(apart)} not comparable")
+    if not drifted and apart and all(one.not_comparable for one in found if one.row.slide.needs):
+        raise MissingPart(f"nothing could be compared: {apart[0].not_comparable}; name the deck's own with --model and --server")
+    return 1 if drifted else 0
 
 
 def needs_server(slide: Slide, route: str) -> bool:
@@ -237,6 +284,7 @@ def end(asked: argparse.Namespace, screen: Screen, outcome: run.Outcome, out: Ou
     screen.table(outcome.rows)
     if outcome.failures:
         return report_failures(outcome, screen)
+    screen.what_changed(outcome)
     screen.last_line(outcome, out.html, "" if outcome.changed or outcome.rows else "; everything is up to date")
     if asked.pdf:
         from pipeline.pdf import pdf

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from pipeline import plan
+from pipeline import manifest
 from pipeline.paths import COMMITTED, REPO, Out
 
 CLOSED = "http://127.0.0.1:9"  # nothing listens there
@@ -24,9 +24,8 @@ def elsewhere() -> dict[str, str]:
 def copy_project(folder: Path) -> Path:
     for name in ("build", "deck", "figures"):
         shutil.copytree(REPO / name, folder / name, ignore=shutil.ignore_patterns("__pycache__", ".staging", ".lock*"))
-    manifest = plan.read_manifest(COMMITTED)
-    here = {row["id"]: row["capture_sha256"] for row in manifest["slides"]}
-    plan.ledger(Out(folder)).write_text(json.dumps(here), "utf-8")
+    held = {entry.id: entry.capture_sha256 for entry in manifest.read(COMMITTED).entries.values()}
+    manifest.ledger(Out(folder)).write_text(json.dumps(held), "utf-8")
     return folder
 
 

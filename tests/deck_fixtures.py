@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from pipeline import assemble, pdf, plan, run, words
+from pipeline import assemble, manifest, pdf, run, words
 from pipeline.assemble import Shown
 from pipeline.paths import COMMITTED
 from pipeline.slide import Slide, Verdict
@@ -68,8 +68,8 @@ def committed_deck() -> list[Shown]:
     """The slides of the committed deck, from its captures and figures."""
     from topics import slides
 
-    rows = {row["id"]: row for row in plan.read_manifest(COMMITTED)["slides"]}
-    return run.shown(slides(), rows, COMMITTED)
+    known = manifest.read(COMMITTED)
+    return run.shown(slides(), known.entries, known)
 
 
 @pytest.fixture(scope="session")

@@ -3,7 +3,8 @@
 import pytest
 
 from browser_fixtures import THEMES, focused, number, press, wait_until
-from pipeline import assemble, plan
+from pipeline import assemble
+from pipeline.command import retake
 
 # --- moving ---
 
@@ -134,7 +135,7 @@ def test_the_evidence_drawer_shows_what_stands_behind_this_slide(opened, deck):
     for _ in range(2):
         text = " ".join(page.text_content("#drawer").split())
         one = next(one for one in deck if one.slide.number == number(page))
-        for said in (one.slide.claim, one.verdict.measured, one.verdict.bound, "✓ holds", plan.retake(one.slide.id, one.flags)):
+        for said in (one.slide.claim, one.verdict.measured, one.verdict.bound, "✓ holds", retake(one.slide.id, one.flags)):
             assert " ".join(said.split()) in text
         press(page, "ArrowRight")  # the drawer follows
     press(page, "Escape")

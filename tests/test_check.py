@@ -5,7 +5,9 @@ import json
 
 import pytest
 
-from pipeline.check import check, differences, other_source
+from pipeline import manifest
+from pipeline.check import check
+from pipeline.compare import differences, other_source
 from pipeline.lab import Lab
 from pipeline.paths import COMMITTED, Out
 from pipeline.slide import Tolerance
@@ -62,7 +64,7 @@ def test_no_capture_of_this_model_drifts_and_a_tampered_one_does(lab: Lab, tmp_p
     chosen = [slide for slide in slides() if slide.topic in ("opening", "kv_cache", "why_vllm")]
     if committed("opening/title")["provenance"]["model"]["sha256"] != lab.loaded.provenance["sha256"]:
         pytest.skip("the committed captures are of another model than the one found here")
-    assert [one.drift for one in check(chosen, lab, COMMITTED)] == [[] for _ in chosen]
+    assert [one.drift for one in check(chosen, lab, manifest.read(COMMITTED))] == [[] for _ in chosen]
     out = Out(tmp_path)
     for slide in chosen:
         capture = committed(slide.id)
@@ -70,5 +72,5 @@ def test_no_capture_of_this_model_drifts_and_a_tampered_one_does(lab: Lab, tmp_p
             capture["data"]["completion"][0]["id"] += 1
         out.capture(slide.id).parent.mkdir(parents=True, exist_ok=True)
         out.capture(slide.id).write_text(json.dumps(capture), "utf-8")
-    drift = {one.row.slide.id: one.drift for one in check(chosen, lab, out)}
+    drift = {one.row.slide.id: one.drift for one in check(chosen, lab, manifest.read(out))}
     assert drift.pop("opening/title") and not any(drift.values())

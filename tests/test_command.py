@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from clones import copy_project, elsewhere, run
-from pipeline import plan
+from pipeline.command import for_shell
 from pipeline.paths import BUILD, COMMITTED, REPO
 from topics import TOPICS, slides
 
@@ -132,7 +132,7 @@ def test_what_verify_would_not_heed_is_refused(flag):
 
 @pytest.mark.parametrize("text", ["a", "two  spaces", "it's", "a\nb\\c'd", "\u2028\x85", "naïve 🐝", "$(ls) `ls`", "\udcff"])
 def test_a_flag_is_one_word_of_one_line_for_a_shell(text):
-    word = plan.for_shell(text)
+    word = for_shell(text)
     assert word.splitlines() == [word] and word.isprintable()
     assert ran(["bash", "-c", f"printf '%s\\0' {word}"], text=False).stdout == os.fsencode(text) + b"\0"
 

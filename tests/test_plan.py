@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from clones import copy_project, edit, run
-from pipeline import fingerprint, plan
+from pipeline import fingerprint, manifest, plan
 from pipeline.errors import BadInput
 from pipeline.paths import Out
 from topics import slides
@@ -107,7 +107,7 @@ def test_another_sentence_retakes_what_reads_it(clone):
 
 
 def test_a_capture_from_another_machine_is_taken_again_here(clone):
-    plan.ledger(Out(clone)).unlink()
+    manifest.ledger(Out(clone)).unlink()
     assert {slide for slide, (take, _) in explained(clone).items() if take == ["not yet taken on this machine"]} == EVERY
 
 
@@ -124,7 +124,15 @@ def test_a_missing_damaged_or_edited_capture_or_figure_is_noticed(clone):
 
 
 def test_a_damaged_manifest_makes_everything_stale_instead_of_crashing(clone):
-    for damage in ("", "[]", "{}", "\x00"):
+    for damage in (
+        "",
+        "[]",
+        "{}",
+        "\x00",
+        '{"version": 2, "slides": [{}], "deck": {}}',
+        '{"version": 99, "slides": []}',
+        "[" * 100_000,
+    ):
         Out(clone).manifest.write_text(damage, "utf-8")
         assert set(explained(clone)) == EVERY
 

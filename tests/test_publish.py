@@ -109,7 +109,7 @@ def deck_bytes(folder: Path) -> dict[str, bytes]:
         if path.is_file()
         and ".staging" not in path.parts
         and not path.name.startswith(".lock")
-        and path.name != ".taken_here.json"
+        and path.name != ".held_here.json"
     }
 
 

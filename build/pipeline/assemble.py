@@ -15,7 +15,8 @@ import jinja2
 from markupsafe import Markup
 from PIL import Image
 
-from pipeline import paths, plan, words
+from pipeline import paths, words
+from pipeline.command import retake
 from pipeline.readable import counted
 from pipeline.slide import Slide, Verdict
 from pipeline.webfonts import with_fonts
@@ -135,19 +136,24 @@ def evidence(one: Shown) -> Iterator[tuple[str, str]]:
     yield "Measured", one.verdict.measured
     yield "Bound", one.verdict.bound
     yield "Verdict", "✓ holds" if holds else "✗ fails"
-    yield from _part(provenance.get("model"), "Model", ("name", "source", "revision", "sha256", "dtype"))
+    yield from _part(provenance.get("model"), "Model", ("name", "source", "revision", "sha256", "tokenizer_sha256", "dtype"))
     yield from _part(provenance.get("server"), "Server", ("name", "version", "model", "digest"))
     yield "Sentence", words.visible(provenance.get("sentence") or NOT_REPORTED)
     yield "Seed", str(provenance.get("seed", NOT_REPORTED))
     versions = provenance.get("versions") or {}
     yield "Versions", ", ".join(f"{name} {version}" for name, version in sorted(versions.items())) or NOT_REPORTED
+    machine = provenance.get("machine") or {}
+    threads = counted(machine["threads"], "thread") if "threads" in machine else None
+    told = (machine.get("cpu"), machine.get("instruction_set"), threads, f"Python {machine.get('python')}")
+    yield "Machine", ", ".join(filter(None, told)) if machine else NOT_REPORTED
+    yield "Code", str(provenance.get("code") or NOT_REPORTED)
 
 
 def _part(found: Mapping[str, Any] | None, label: str, keys: Sequence[str]) -> Iterator[tuple[str, str]]:
     if not found:
         return
     for key in keys:
-        yield label if key == "name" else f"{label} {key}", str(found.get(key) or NOT_REPORTED)
+        yield label if key == "name" else f"{label} {key.replace('_', ' ')}", str(found.get(key) or NOT_REPORTED)
 
 
 def _page(one: Shown, image: tuple[str, int, int]) -> Page:
@@ -164,5 +170,5 @@ def _page(one: Shown, image: tuple[str, int, int]) -> Page:
         height=image[2],
         verdict=one.verdict,
         evidence=list(evidence(one)),
-        command=plan.retake(slide.id, one.flags),
+        command=retake(slide.id, one.flags),
     )

@@ -75,4 +75,6 @@ def source_line(slide: Slide, provenance: dict[str, Any]) -> str:
         parts.append("drawn from what it states; nothing was run or timed")
     elif slide.needs:
         parts.append(f"sentence {provenance['sentence_sha256'][:8]}")
+    if slide.volatile:
+        parts.append(f"timed on {provenance['machine']['cpu']}")
     return " · ".join(parts)

@@ -157,11 +157,18 @@ def open_folder(
             "parameters": model.num_parameters(),
             "source": source,
             "architecture": type(model).__name__,
+            "tokenizer_sha256": tokenizer_sha256(tokenizer),
         }
         loaded = LoadedModel(model, tokenizer, provenance, folder)
         if unfit := _unfit(loaded, torch):
             raise failure(f"{name} cannot be photographed: {unfit}")
     return loaded
+
+
+def tokenizer_sha256(tokenizer: Any) -> str | None:
+    """The sha256 of everything a fast tokenizer does, as it serialises itself; None for one that is not fast."""
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    return hashlib.sha256(backend.to_str().encode()).hexdigest() if backend is not None else None
 
 
 def _unfit(loaded: LoadedModel, torch: Any) -> str | None:

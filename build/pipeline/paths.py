@@ -32,6 +32,11 @@ class Out:
     def html(self) -> Path:
         return self.deck / "index.html"
 
+    @property
+    def built(self) -> tuple[Path, Path]:
+        """The files that a run assembles."""
+        return self.html, self.deck / "deck.pptx"
+
     def capture(self, slide_id: str) -> Path:
         return self.figures / "captures" / f"{slide_id}.json"
 

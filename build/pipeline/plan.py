@@ -4,24 +4,20 @@ Knows no torch, no matplotlib and takes nothing: a run with nothing to do ends a
 """
 
 import json
-import os
-import shlex
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
 
 from pipeline import fingerprint
 from pipeline.checksum import file_sha256
 from pipeline.errors import BadInput
-from pipeline.paths import COMMITTED, DECK_SOURCES, Out
+from pipeline.manifest import Entry, Manifest
+from pipeline.paths import DECK_SOURCES
 from pipeline.slide import Slide
 
 CAPTURE_MODULES = ("pipeline.lab",)
 MODEL_MODULES = ("pipeline.models",)
 SERVER_MODULES = ("pipeline.servers", "pipeline.wire", "pipeline.one_shape")
 MODEL_PINS = ("torch", "transformers", "numpy")
-COMMAND = ".venv/bin/python build/regen_all.py"
 SERVER_PINS = ("requests", "litellm", "transformers")
 DRAW_MODULES = ("pipeline.canvas", "pipeline.draw")
 DECK_MODULES = ("pipeline.assemble", "pipeline.words", "pipeline.slides_pptx")
@@ -43,11 +39,15 @@ class Setting:
 
 @dataclass(frozen=True)
 class Todo:
-    """What one slide needs: `take` and `draw` hold the reasons, one phrase each; empty means it is up to date."""
+    """What one slide needs: `take` and `draw` hold the reasons, one phrase each; empty means it is up to date.
+
+    A slide that is taken is drawn as well, unless the capture it has turns out to hold and `draw` is empty.
+    """
 
     slide: Slide
     take: list[str] = field(default_factory=list)
     draw: list[str] = field(default_factory=list)
+    forced: bool = False  # what is taken is kept, even if the committed capture says the same
 
     @property
     def stale(self) -> bool:
@@ -67,6 +67,13 @@ def capture_parts(slide: Slide, setting: Setting) -> dict[str, str]:
     return parts
 
 
+def code_sha(slide: Slide) -> str:
+    """One short hash over all the code that takes a slide's capture."""
+    setting = Setting("", "", "")
+    code = {name: value for name, value in capture_parts(slide, setting).items() if name.endswith(".py") or ".py:" in name}
+    return fingerprint.digest(*(f"{name}={value}" for name, value in sorted(code.items())))
+
+
 def draw_parts(slide: Slide) -> dict[str, str]:
     """Everything a slide's figure depends on besides its capture: drawing, oracle (the strip shows it), fonts."""
     return (
@@ -77,44 +84,13 @@ def draw_parts(slide: Slide) -> dict[str, str]:
     )
 
 
-def deck_parts(shown: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """Everything the assembled deck depends on; `shown` are the manifest's rows."""
+def deck_parts(shown: Iterable[Entry]) -> dict[str, str]:
+    """Everything the assembled deck depends on."""
     sources = [path for path in sorted(DECK_SOURCES.rglob("*")) if path.suffix in (".j2", ".css", ".js", ".md")]
     texts = {path.relative_to(DECK_SOURCES).as_posix(): fingerprint.digest(path.read_text("utf-8")) for path in sources}
     looks = ("number", "section", "kind", "claim", "capture_sha256", "figure_sha256", "verdict", "flags")
-    rows = {row["id"]: fingerprint.digest(json.dumps([row.get(key) for key in looks], sort_keys=True)) for row in shown}
+    rows = {one.id: fingerprint.digest(json.dumps([asdict(one)[key] for key in looks], sort_keys=True)) for one in shown}
     return texts | rows | fingerprint.of_modules(DECK_MODULES) | fingerprint.of_pins(DECK_PINS)
-
-
-def read_manifest(out: Out) -> dict[str, Any]:
-    """The manifest of the last good run; an empty one when there is none."""
-    empty: dict[str, Any] = {"slides": [], "deck": {}}
-    if not out.manifest.exists():
-        return empty
-    try:
-        manifest = json.loads(out.manifest.read_text("utf-8"))
-        return manifest if {"slides", "deck"} <= manifest.keys() else empty
-    except (ValueError, AttributeError):
-        return empty  # damaged: everything is stale, and the next good run replaces it
-
-
-def retake(slide_id: str, flags: str) -> str:
-    """The command that takes a slide again; `flags` are those that its deck was made with."""
-    return " ".join(filter(None, (COMMAND, flags, f"--only {slide_id} --force")))
-
-
-def for_shell(text: str) -> str:
-    """`text` as one word for a shell, on one line and printable whatever is in it."""
-    if text.isprintable():
-        return shlex.quote(text)
-    plain = (f"\\x{byte:02x}" if not 32 <= byte < 127 or chr(byte) in "\\'" else chr(byte) for byte in os.fsencode(text))
-    return f"$'{''.join(plain)}'"
-
-
-def flags_of(slide_id: str, out: Out) -> str:
-    """The flags that a slide of this deck was taken with, or those that lead to its folder."""
-    kept = next((row.get("flags") for row in read_manifest(out)["slides"] if row["id"] == slide_id), None)
-    return kept or ("" if out == COMMITTED else f"--out={for_shell(str(out.root))}")
 
 
 def select(slides: Sequence[Slide], only: Sequence[str]) -> list[Slide]:
@@ -126,54 +102,28 @@ def select(slides: Sequence[Slide], only: Sequence[str]) -> list[Slide]:
     return [slide for slide in slides if not only or slide.topic in only or slide.id in only]
 
 
-def taken_here(out: Out) -> dict[str, str]:
-    """Slide id -> sha256 of the capture that this very clone took last; not committed."""
-    path = ledger(out)
-    try:
-        return json.loads(path.read_text("utf-8")) if path.exists() else {}
-    except ValueError:
-        return {}
-
-
-def ledger(out: Out) -> Path:
-    return out.figures / ".taken_here.json"
-
-
-def make(slides: Sequence[Slide], out: Out, setting: Setting, *, force: bool = False) -> list[Todo]:
+def make(slides: Sequence[Slide], manifest: Manifest, setting: Setting, *, force: bool = False) -> list[Todo]:
     """What each slide needs to be up to date with `setting`; reasons in the order they are looked at."""
-    rows = {row["id"]: row for row in read_manifest(out)["slides"]}
-    here = taken_here(out)
-    return [_todo(slide, rows.get(slide.id), out, setting, here.get(slide.id), force) for slide in slides]
+    return [_todo(slide, manifest, setting, force) for slide in slides]
 
 
-def _todo(slide: Slide, row: Mapping[str, Any] | None, out: Out, setting: Setting, here: str | None, force: bool) -> Todo:
-    capture, figure = out.capture(slide.id), out.figure(slide.id)
+def _todo(slide: Slide, manifest: Manifest, setting: Setting, force: bool) -> Todo:
     if force:
-        return Todo(slide, ["--force"], ["the capture is taken again"])
-    if row is None:
-        return Todo(slide, ["never taken"], ["the capture is taken again"])
-    if not capture.exists():
-        return Todo(slide, ["its capture is missing"], ["the capture is taken again"])
-    if file_sha256(capture) != row["capture_sha256"]:
-        return Todo(slide, ["its capture was changed by hand"], ["the capture is taken again"])
-    take = fingerprint.differences(row["capture_parts"], capture_parts(slide, setting))
-    if not take and here != row["capture_sha256"]:
+        return Todo(slide, ["--force"], forced=True)
+    if flaw := manifest.flaw_of_capture(slide.id):
+        return Todo(slide, [flaw])
+    entry = manifest.entries[slide.id]
+    take = fingerprint.differences(entry.capture_parts, capture_parts(slide, setting))
+    if not take and manifest.held_here.get(slide.id) != entry.capture_sha256:
         take = ["not yet taken on this machine"]
-    if take:
-        return Todo(slide, take, ["the capture is taken again"])
-    return Todo(slide, [], redraw_reasons(slide, row, figure))
+    return Todo(slide, take, redraw_reasons(slide, manifest))
 
 
-def changed_by_hand(slides: Sequence[Slide], out: Out) -> list[str]:
-    """The ids of slides whose capture is not the one that the manifest was written for."""
-    kept = {row["id"]: row["capture_sha256"] for row in read_manifest(out)["slides"]}
-    files = {slide.id: out.capture(slide.id) for slide in slides if slide.id in kept}
-    return [name for name, path in files.items() if path.exists() and file_sha256(path) != kept[name]]
-
-
-def redraw_reasons(slide: Slide, row: Mapping[str, Any], figure: Path) -> list[str]:
-    if not figure.exists():
+def redraw_reasons(slide: Slide, manifest: Manifest) -> list[str]:
+    """Why a slide's figure must be drawn again though its capture stays."""
+    entry, figure = manifest.entries[slide.id], manifest.out.figure(slide.id)
+    if not figure.is_file():
         return ["its figure is missing"]
-    if file_sha256(figure) != row["figure_sha256"]:
+    if file_sha256(figure) != entry.figure_sha256:
         return ["its figure was changed by hand"]
-    return fingerprint.differences(row["draw_parts"], draw_parts(slide))
+    return fingerprint.differences(entry.draw_parts, draw_parts(slide))

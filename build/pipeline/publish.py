@@ -33,6 +33,7 @@ def only_run(out: Out) -> Iterator[None]:
         raise MissingPart(f"cannot write to {out.figures} ({error.strerror}); make it writable or choose --out DIR") from None
     try:
         holder.write_text(f"process {os.getpid()}, started {time.strftime('%H:%M:%S')},", "utf-8")
+        Staging(out)  # finishes what a killed run began, before anything of the deck is read
         yield
     finally:
         holder.unlink(missing_ok=True)

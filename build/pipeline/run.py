@@ -1,38 +1,44 @@
-"""One run: plan, take what is stale in this process, draw in worker processes, assemble, publish.
+"""One run: take what is stale in this process, draw in worker processes, assemble, publish.
 
-Nothing is published unless every oracle of the run holds. torch, transformers and matplotlib are imported only when a
-slide must be taken or drawn.
+A capture that agrees with the committed one leaves that alone; the ledger notes that it was seen to hold here. Nothing is
+published unless every oracle of the run holds. torch, transformers and matplotlib are imported only when they are needed.
 """
 
-import concurrent.futures
-import importlib.metadata
 import json
-import multiprocessing
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-from pipeline import plan
+from pipeline import compare, manifest, plan
 from pipeline.checksum import file_sha256
-from pipeline.draw import draw_by_id, interrupts_held, start_worker
-from pipeline.errors import BadInput, MissingPart
+from pipeline.errors import BadInput
 from pipeline.lab import Lab
-from pipeline.paths import Out
+from pipeline.manifest import Entry, Manifest
 from pipeline.plan import Setting, Todo
+from pipeline.pool import DrawingPool
 from pipeline.publish import Staging
-from pipeline.slide import Data, OracleFailure, Slide, Verdict, assert_holds, to_json
+from pipeline.slide import OracleFailure, Slide, Verdict, assert_holds
+from pipeline.taking import in_taking_order, take
 
 
 @dataclass
 class Row:
-    """One line of the table at the end. `seconds` is the time its capture took; None when it was not taken."""
+    """One line of the table at the end.
+
+    `verdict` is of the capture that the deck shows. `seconds` is the time that taking one here took, None when none was
+    taken; `here` is then its verdict, and `apart` says why it does not agree with the committed capture: an empty list when
+    it does, None when there is none to compare with.
+    """
 
     slide: Slide
     verdict: Verdict | None = None
     failure: str | None = None
     seconds: float | None = None
+    here: Verdict | None = None
+    kept: bool = False  # the committed capture was left alone
+    apart: list[str] | None = None
 
 
 @dataclass
@@ -61,208 +67,144 @@ class Watcher:
     def drawn(self, slide_id: str) -> None: ...
 
 
-def take(slide: Slide, lab: Lab) -> tuple[str, Verdict]:
-    """Take one capture and judge it; the oracle sees exactly what the file will hold.
+class Source(Protocol):
+    """Where a run's captures are taken from."""
 
-    Returns the capture's JSON text and the verdict. Raises OracleFailure.
-    """
-    data = slide.capture(lab)
-    text = to_json({"slide": slide.id, "provenance": provenance(slide, lab, data), "data": data})
-    return text, assert_holds(slide, json.loads(text)["data"])
+    lab: Lab
+    setting: Setting
 
-
-def provenance(slide: Slide, lab: Lab, data: Data) -> dict[str, Any]:
-    """Where a capture came from: model, server (the capture says which was asked), sentence, versions, seed."""
-    needs_model, needs_server = "model" in slide.needs, "server" in slide.needs
-    packages = ["numpy"] * needs_model + ["torch", "transformers"] * needs_model + ["requests", "litellm"] * needs_server
-    return {
-        "model": lab.loaded.provenance if needs_model else None,
-        "server": data["server"] if needs_server else None,
-        "sentence": lab.sentence,
-        "sentence_sha256": lab.sentence_sha256,
-        "seed": lab.seed,
-        "versions": {name: importlib.metadata.version(name) for name in packages},
-    }
+    def begin_server(self) -> None:
+        """Start what the slides that ask a server will need, and return at once."""
 
 
-def read_capture(out: Out, slide: Slide) -> dict[str, Any]:
-    """A committed capture. Raises MissingPart when it is missing, BadInput when it is damaged."""
-    path = out.capture(slide.id)
-    try:
-        capture = json.loads(path.read_text("utf-8"))
-        if not {"provenance", "data"} <= capture.keys():
-            raise ValueError("it lacks provenance or data")
-        return capture
-    except FileNotFoundError:
-        again = plan.retake(slide.id, plan.flags_of(slide.id, out))
-        raise MissingPart(f"{path} is missing; take it: {again}") from None
-    except (ValueError, AttributeError) as error:
-        again = plan.retake(slide.id, plan.flags_of(slide.id, out))
-        raise BadInput(f"{path} is damaged ({error}); take it again: {again}") from None
+@dataclass
+class Build:
+    """One run on its way from `todos` to a published deck of the slides of `every`."""
 
+    every: Sequence[Slide]
+    manifest: Manifest
+    source: Source
+    watcher: Watcher
+    staging: Staging
+    pool: DrawingPool
 
-def in_taking_order(todos: Sequence[Todo]) -> list[Todo]:
-    """Timed slides first, while nothing else runs; those that need the server last, so that it has time to start."""
-    return sorted(todos, key=lambda todo: (not todo.slide.volatile or "server" in todo.slide.needs, "server" in todo.slide.needs))
+    def photograph(self, todos: Sequence[Todo]) -> list[Row]:
+        """Take and judge captures, the timed ones first and in silence; what must be drawn goes to the pool."""
+        timed, rest = in_taking_order(todos)
+        with self.pool.still():
+            rows = [self._photograph(todo) for todo in timed]
+        setting = self.source.setting
+        if any("server" in todo.slide.needs and not (setting.asked and todo.slide.asks) for todo in rest):
+            self.source.begin_server()
+        return rows + [self._photograph(todo) for todo in rest]
 
+    def _photograph(self, todo: Todo) -> Row:
+        slide, row = todo.slide, Row(todo.slide)
+        self.watcher.taking(slide)
+        start = time.perf_counter()
+        try:
+            text, row.here = take(slide, self.source.lab)
+            self._settle(todo, row, text)
+        except OracleFailure as failure:
+            row.failure = str(failure)
+        row.seconds = time.perf_counter() - start
+        self.watcher.taken(slide, row)
+        return row
 
-def build(
-    todos: Sequence[Todo],
-    every: Sequence[Slide],
-    lab: Lab,
-    out: Out,
-    staging: Staging,
-    setting: Setting,
-    jobs: int,
-    watcher: Watcher,
-    begin_server: Callable[[], None] = lambda: None,
-) -> Outcome:
-    """Bring the slides of `todos` up to date and publish; `every` is the whole deck, for assembling.
+    def _settle(self, todo: Todo, row: Row, text: str) -> None:
+        """Keep the committed capture where the new one agrees with it, else the new one."""
+        slide, out = todo.slide, self.manifest.out
+        if not self.manifest.flaw_of_capture(slide.id):
+            committed = self.manifest.capture(slide.id)
+            row.apart = compare.apart(slide, committed, json.loads(text))
+            row.kept = not row.apart and not todo.forced
+        if row.kept:
+            row.verdict = assert_holds(slide, committed["data"])
+            if not plan.redraw_reasons(slide, self.manifest):
+                self.watcher.drawn(slide.id)
+                return
+        else:
+            row.verdict = row.here
+            self.staging.write(out.capture(slide.id), text)
+        self._draw(row)
 
-    begin_server is called once the timed slides are done, if any slide needs a server.
-    """
-    outcome = Outcome()
-    stale = [todo for todo in todos if todo.stale]
-    takes, draws = [todo for todo in stale if todo.take], stale
-    rows = {row["id"]: row for row in plan.read_manifest(out)["slides"]}
-    drawing: dict[concurrent.futures.Future[str], Slide] = {}
-    watcher.start(len(takes), len(draws))
-    pool = concurrent.futures.ProcessPoolExecutor(
-        max_workers=max(1, jobs), mp_context=multiprocessing.get_context("spawn"), initializer=start_worker
-    )
-    try:
+    def redraw(self, todos: Sequence[Todo]) -> list[Row]:
+        """Judge and draw captures as they are."""
+        rows = [judge(todo.slide, self.manifest) for todo in todos]
+        for row in rows:
+            self._draw(row)
+        return rows
 
-        def tell_drawn(done: concurrent.futures.Future[str]) -> None:
-            if not done.cancelled() and not done.exception():
-                watcher.drawn(done.result())
+    def _draw(self, row: Row) -> None:
+        if row.verdict:
+            capture, figure = self.manifest.out.capture(row.slide.id), self.manifest.out.figure(row.slide.id)
+            self.pool.draw(row.slide, self.staging.read_path(capture), row.verdict, self.staging.path(figure))
 
-        def send_to_draw(slide: Slide, verdict: Verdict) -> None:
-            capture, figure = staging.read_path(out.capture(slide.id)), staging.path(out.figure(slide.id))
-            with interrupts_held():
-                future = pool.submit(draw_by_id, slide.id, capture, verdict, figure)
-            future.add_done_callback(tell_drawn)
-            drawing[future] = slide
+    def publish(self, rows: Sequence[Row]) -> Outcome:
+        """Write the manifest, assemble the deck if anything in it changed, swap everything in."""
+        entries = self.manifest.entries | {row.slide.id: self._entry(row) for row in rows}
+        present = [replace(entries[one.id], **manifest.facts_of(one)) for one in self.every if one.id in entries]
+        kinds = [entry.kind for entry in present]
+        counts = {"slides": len(kinds), "photographs": kinds.count("photograph"), "concept cards": kinds.count("concept")}
+        parts = plan.deck_parts(present)
+        if self.manifest.deck_parts != parts or not self.manifest.deck_is_whole():
+            self._assemble(present)
+        files = {path.name: file_sha256(self.staging.read_path(path)) for path in self.manifest.out.built}
+        self.staging.write(self.manifest.out.manifest, manifest.text_of(counts, present, parts, files))
+        changed = self.staging.publish()
+        held = {row.slide.id: entries[row.slide.id].capture_sha256 for row in rows if row.here}
+        if held:
+            manifest.note_held(self.manifest, held)
+        return Outcome(list(rows), changed, counts, sum(entry.verdict.holds for entry in present))
 
-        for todo in stale:
-            if todo.take:
-                continue
-            row = judge(todo.slide, out)
-            outcome.rows.append(row)
-            if row.verdict:
-                send_to_draw(todo.slide, row.verdict)
-        began = False
-        waiting: list[tuple[Slide, Verdict]] = []  # drawing would disturb what is timed
-        for todo in in_taking_order(takes):
-            slide = todo.slide
-            quiet = slide.volatile and "server" not in slide.needs
-            if not quiet and not began:
-                began = True
-                for ready in waiting:
-                    send_to_draw(*ready)
-                if any("server" in other.slide.needs and not (setting.asked and other.slide.asks) for other in takes):
-                    begin_server()
-            elif quiet and drawing:
-                concurrent.futures.wait(drawing)
-            watcher.taking(slide)
-            row = Row(slide)
-            start = time.perf_counter()
-            try:
-                text, row.verdict = take(slide, lab)
-                staging.write(out.capture(slide.id), text)
-                if quiet:
-                    waiting.append((slide, row.verdict))
-                else:
-                    send_to_draw(slide, row.verdict)
-            except OracleFailure as failure:
-                row.failure = str(failure)
-            row.seconds = time.perf_counter() - start
-            outcome.rows.append(row)
-            watcher.taken(slide, row)
-        if not began:
-            for ready in waiting:
-                send_to_draw(*ready)
-        for future in concurrent.futures.as_completed(list(drawing)):
-            future.result()
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)
-    outcome.rows.sort(key=lambda row: row.slide.number)
-    if outcome.failures:
-        staging.clear()
-        return outcome
-    verdicts = {row.slide.id: row.verdict for row in outcome.rows if row.verdict}
-    taken = {todo.slide.id for todo in takes}
-    for slide in every:
-        if slide.id in verdicts:
-            rows[slide.id] = manifest_row(slide, verdicts[slide.id], out, staging, setting, rows.get(slide.id), slide.id in taken)
-    finish(every, rows, out, staging, outcome)
-    ledger = plan.taken_here(out) | {slide_id: rows[slide_id]["capture_sha256"] for slide_id in taken}
-    if taken:
-        plan.ledger(out).write_text(json.dumps(ledger, sort_keys=True), "utf-8")
-    return outcome
+    def _entry(self, row: Row) -> Entry:
+        """What the manifest says of one slide: what it is, what was found, and what it was made from."""
+        slide, setting, before = row.slide, self.source.setting, self.manifest.entries.get(row.slide.id)
+        capture = self.staging.read_path(self.manifest.out.capture(slide.id))
+        found = json.loads(capture.read_text("utf-8"))["provenance"]
+        assert row.verdict is not None
+        return Entry(
+            **manifest.facts_of(slide),
+            verdict=row.verdict,
+            model=found["model"] and found["model"]["name"],
+            server=found["server"] and found["server"]["name"],
+            capture_sha256=file_sha256(capture),
+            figure_sha256=file_sha256(self.staging.read_path(self.manifest.out.figure(slide.id))),
+            capture_parts=before.capture_parts if before and not row.here else plan.capture_parts(slide, setting),
+            draw_parts=plan.draw_parts(slide),
+            flags=before.flags if before and (row.kept or not row.here) else setting.flags,
+        )
 
-
-def manifest_row(
-    slide: Slide, verdict: Verdict, out: Out, staging: Staging, setting: Setting, before: dict[str, Any] | None, taken: bool
-) -> dict[str, Any]:
-    """What the manifest says of one slide: what it is, what was found, and what it was made from."""
-    capture_path = staging.read_path(out.capture(slide.id))
-    source = json.loads(capture_path.read_text("utf-8"))["provenance"]
-    return facts_of(slide) | {
-        "verdict": {"holds": verdict.holds, "measured": verdict.measured, "bound": verdict.bound},
-        "model": source["model"] and source["model"]["name"],
-        "server": source["server"] and source["server"]["name"],
-        "capture_sha256": file_sha256(capture_path),
-        "figure_sha256": file_sha256(staging.read_path(out.figure(slide.id))),
-        "capture_parts": plan.capture_parts(slide, setting) if taken or before is None else before["capture_parts"],
-        "draw_parts": plan.draw_parts(slide),
-        "flags": setting.flags if taken or before is None else before.get("flags", ""),
-    }
-
-
-def facts_of(slide: Slide) -> dict[str, Any]:
-    """What a slide says of itself, without any run."""
-    return {
-        "id": slide.id,
-        "number": slide.number,
-        "section": slide.section,
-        "kind": slide.kind,
-        "volatile": slide.volatile,
-        "claim": slide.claim,
-    }
-
-
-def finish(every: Sequence[Slide], rows: dict[str, dict[str, Any]], out: Out, staging: Staging, outcome: Outcome) -> None:
-    """Write the manifest, assemble the deck if anything in it changed, publish."""
-    present = [rows[slide.id] | facts_of(slide) for slide in every if slide.id in rows]
-    kinds = [row["kind"] for row in present]
-    outcome.counts = {"slides": len(kinds), "photographs": kinds.count("photograph"), "concept cards": kinds.count("concept")}
-    outcome.holding = sum(row["verdict"]["holds"] for row in present)
-    parts = plan.deck_parts(present)
-    before = plan.read_manifest(out)
-    built = {path: staging.read_path(path) for path in deck_files(out)}
-    if before["deck"].get("parts") != parts or not deck_is_whole(before["deck"], out):
+    def _assemble(self, present: Sequence[Entry]) -> None:
         from pipeline import assemble, slides_pptx
 
-        deck = shown(every, rows, out, staging)
-        staging.write(out.html, assemble.html(deck))
-        staging.write(out.deck / "deck.pptx", slides_pptx.pptx(deck))
-        built = {path: staging.read_path(path) for path in deck_files(out)}
-    files = {path.name: file_sha256(staged) for path, staged in built.items()}
-    manifest = {"counts": outcome.counts, "slides": present, "deck": {"parts": parts, "files": files}}
-    staging.write(out.manifest, json.dumps(manifest, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
-    outcome.changed = staging.publish()
+        deck = shown(self.every, {entry.id: entry for entry in present}, self.manifest, self.staging)
+        page, slides = self.manifest.out.built
+        self.staging.write(page, assemble.html(deck))
+        self.staging.write(slides, slides_pptx.pptx(deck))
 
 
-def deck_files(out: Out) -> list[Path]:
-    return [out.html, out.deck / "deck.pptx"]
+def build(todos: Sequence[Todo], every: Sequence[Slide], known: Manifest, source: Source, jobs: int, watcher: Watcher) -> Outcome:
+    """Bring the slides of `todos` up to date and publish; `every` is the whole deck, for assembling.
+
+    Raises BadInput when the manifest is damaged and a part of the deck would be published as the whole.
+    """
+    if known.damage and len(todos) < len(every):
+        raise BadInput(f"{known.damage}: run once without --only, or bring it back with `git checkout figures deck`")
+    takes = [todo for todo in todos if todo.take]
+    draws = [todo for todo in todos if todo.draw and not todo.take]
+    watcher.start(len(takes), len(takes) + len(draws))
+    with Staging(known.out) as staging, DrawingPool(jobs, watcher.drawn) as pool:
+        work = Build(every, known, source, watcher, staging, pool)
+        rows = work.redraw(draws) + work.photograph(takes)
+        rows.sort(key=lambda row: row.slide.number)
+        pool.finish()
+        if any(row.failure for row in rows):
+            return Outcome(rows)
+        return work.publish(rows)
 
 
-def deck_is_whole(deck: dict[str, Any], out: Out) -> bool:
-    """Whether the built deck's files are there with the bytes the manifest says."""
-    return all(path.exists() and file_sha256(path) == deck.get("files", {}).get(path.name) for path in deck_files(out))
-
-
-def shown(every: Sequence[Slide], rows: dict[str, dict[str, Any]], out: Out, staging: Staging | None = None) -> list:
+def shown(every: Sequence[Slide], entries: dict[str, Entry], known: Manifest, staging: Staging | None = None) -> list[Any]:
     """The slides that have a capture, a figure and a verdict, ready to be assembled."""
     from pipeline.assemble import Shown
 
@@ -272,41 +214,38 @@ def shown(every: Sequence[Slide], rows: dict[str, dict[str, Any]], out: Out, sta
     return [
         Shown(
             slide=slide,
-            capture=json.loads(where(out.capture(slide.id)).read_text("utf-8")),
-            verdict=Verdict(**rows[slide.id]["verdict"]),
-            figure=where(out.figure(slide.id)),
-            flags=rows[slide.id].get("flags", ""),
+            capture=json.loads(where(known.out.capture(slide.id)).read_text("utf-8")),
+            verdict=entries[slide.id].verdict,
+            figure=where(known.out.figure(slide.id)),
+            flags=entries[slide.id].flags,
         )
         for slide in every
-        if slide.id in rows
+        if slide.id in entries
     ]
 
 
-def judge(slide: Slide, out: Out) -> Row:
+def judge(slide: Slide, known: Manifest) -> Row:
     """Run a slide's oracle on its committed capture."""
     row = Row(slide)
     try:
-        row.verdict = assert_holds(slide, read_capture(out, slide)["data"])
+        row.verdict = assert_holds(slide, known.capture(slide.id)["data"])
     except OracleFailure as failure:
         row.failure = str(failure)
     return row
 
 
-def verify(slides: Sequence[Slide], out: Out) -> Outcome:
+def verify(slides: Sequence[Slide], known: Manifest) -> Outcome:
     """Re-assert every oracle from the committed captures; needs no torch, no matplotlib, no model."""
-    rows = {row["id"]: row for row in plan.read_manifest(out)["slides"]}
+    if known.damage:
+        raise BadInput(f"{known.damage}: build the deck once more with `make deck`, or bring it back with git")
     outcome = Outcome()
     for slide in slides:
-        row = judge(slide, out)
-        recorded = rows.get(slide.id)
-        if row.verdict and (recorded is None or recorded["capture_sha256"] != file_sha256(out.capture(slide.id))):
-            again = plan.retake(slide.id, plan.flags_of(slide.id, out))
-            row.failure, row.verdict = f"{slide.id}: the manifest is of another capture; take it again: {again}", None
+        row = judge(slide, known)
+        if row.verdict and known.flaw_of_capture(slide.id):
+            row.failure = f"{slide.id}: the manifest is of another capture; take it again: {known.retake(slide.id)}"
+            row.verdict = None
         outcome.rows.append(row)
+    kinds = [slide.kind for slide in slides]
     outcome.holding = sum(row.verdict is not None for row in outcome.rows)
-    outcome.counts = {
-        "slides": len(slides),
-        "photographs": sum(slide.kind == "photograph" for slide in slides),
-        "concept cards": sum(slide.kind == "concept" for slide in slides),
-    }
+    outcome.counts = {"slides": len(kinds), "photographs": kinds.count("photograph"), "concept cards": kinds.count("concept")}
     return outcome

@@ -84,8 +84,9 @@ class Screen(Watcher):
             if "fetching" in self._bars:
                 self._progress.remove_task(self._bars.pop("fetching"))
             self._progress.advance(self._bars["photographing"])
-        elif row.verdict:
-            self.say(f"{slide.number:>2}  {slide.id}  taken in {row.seconds:.1f} s: {row.verdict.measured}")
+        elif row.here:
+            said = "agrees with the committed one" if row.kept else row.here.measured
+            self.say(f"{slide.number:>2}  {slide.id}  taken in {row.seconds:.1f} s: {said}")
 
     def drawn(self, slide_id: str) -> None:
         with self._lock:
@@ -142,7 +143,7 @@ class Screen(Watcher):
                 str(row.slide.number),
                 escape(row.slide.id),
                 escape(row.slide.claim),
-                escape(verdict.measured if verdict else row.failure or ""),
+                escape(measured(row)),
                 escape(verdict.bound if verdict else ""),
                 "[green]holds[/]" if verdict else "[red]fails[/]",
                 "" if row.seconds is None else f"{row.seconds:.1f}",
@@ -169,6 +170,19 @@ class Screen(Watcher):
                 said = "holds; claim kept" if slide.volatile else "holds; no drift"
             if not self.quiet or one.row.failure or one.drift:
                 self.console.print(escape(f"{slide.number:>2}  {slide.id:<32} {said}"))
+
+    def what_changed(self, outcome: Outcome) -> None:
+        """How many photographs were taken here, how many agree with the committed ones, and what does not."""
+        taken = [row for row in outcome.rows if row.here and row.slide.kind == "photograph"]
+        for row in outcome.rows:
+            if row.apart:
+                more = f" (and {len(row.apart) - SHOWN} more)" if len(row.apart) > SHOWN else ""
+                self.say(f"changed: {row.slide.id}: {'; '.join(row.apart[:SHOWN])}{more}")
+        if taken:
+            compared = [row for row in taken if row.apart is not None]
+            agree = f"{sum(not row.apart for row in compared)} agree with the committed ones; " if compared else ""
+            changed = f"{counted(len(outcome.changed), 'file')} changed" if outcome.changed else "nothing changed"
+            self.say(f"{counted(len(taken), 'photograph')} taken here: {agree}{changed}")
 
     def last_line(self, outcome: Outcome, where: Path | None, note: str = "") -> None:
         """Counts, and the path to open."""
@@ -204,6 +218,9 @@ def row_as_data(row: Row) -> dict[str, Any]:
         "claim": row.slide.claim,
         "holds": verdict is not None and verdict.holds,
         "measured": verdict.measured if verdict else row.failure,
+        "here": row.here.measured if row.here else None,
+        "kept": row.kept,
+        "apart": row.apart,
         "bound": verdict.bound if verdict else None,
         "seconds": row.seconds,
     }
@@ -212,4 +229,12 @@ def row_as_data(row: Row) -> dict[str, Any]:
 def plain_line(row: Row) -> str:
     if row.verdict is None:
         return f"{row.slide.number:>2}  {row.slide.id}  FAILS  {row.failure}"
-    return f"{row.slide.number:>2}  {row.slide.id}  holds  {row.verdict.measured} · {row.verdict.bound}"
+    return f"{row.slide.number:>2}  {row.slide.id}  holds  {measured(row)} · {row.verdict.bound}"
+
+
+def measured(row: Row) -> str:
+    """What the deck's capture says; beside a timed one that was kept, what this machine said."""
+    if row.verdict is None:
+        return row.failure or ""
+    here = f"; here: {row.here.measured}" if row.kept and row.here and row.slide.volatile else ""
+    return row.verdict.measured + here

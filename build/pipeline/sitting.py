@@ -9,6 +9,7 @@ from pipeline import models, one_shape
 from pipeline.lab import Lab
 from pipeline.loading import Progress, Say
 from pipeline.models import ModelChoice
+from pipeline.plan import Setting
 from pipeline.servers import Server, ServerChoice
 from pipeline.starting import Starting
 
@@ -23,12 +24,13 @@ class Sitting:
     """Makes the lab from what was chosen; loads the model and starts the server only when a capture first needs them."""
 
     def __init__(
-        self, sentence: str, model: ModelChoice, server: ServerChoice, say: Say, progress: Progress, asked: str | None = None
+        self, setting: Setting, model: ModelChoice, server: ServerChoice, say: Say, progress: Progress, asked: str | None = None
     ):
+        self.setting = setting
         self._model, self._choice, self._say, self._progress = model, server, say, progress
         self._begun: Starting | None = None
         self._server: Server | None = None
-        self.lab = Lab(sentence, lambda: model.load(say, progress), self.start_server)
+        self.lab = Lab(setting.sentence, lambda: model.load(say, progress), self.start_server)
         self.lab.asked = asked
 
     def begin_server(self) -> None:

@@ -1,0 +1,56 @@
+"""Captures against captures: what a retaken one says that the committed one does not.
+
+Whole numbers, words and truth values must be equal; floats may differ within the slide's tolerance; a timed slide must
+only keep its claim. A capture of another model, server or sentence cannot be compared.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pipeline.slide import OracleFailure, Slide, Tolerance, assert_holds
+
+
+def apart(slide: Slide, committed: Mapping[str, Any], retaken: Mapping[str, Any]) -> list[str]:
+    """Why a retaken capture that holds does not agree with the committed one, one line each; empty when it does."""
+    if source := other_source(committed["provenance"], retaken["provenance"]):
+        return [source]
+    try:
+        assert_holds(slide, committed["data"])
+    except OracleFailure as failure:
+        return [f"the committed capture does not hold ({failure})"]
+    return [] if slide.volatile else list(differences(committed["data"], retaken["data"], slide.tolerance))
+
+
+def other_source(committed: Mapping[str, Any], retaken: Mapping[str, Any]) -> str:
+    """Why two captures cannot be compared, or nothing."""
+    for part, keys in (("server", ("kind", "model")), ("model", ("name", "sha256"))):
+        then, now = committed[part], retaken[part]
+        if then and now and any(then.get(key) != now.get(key) for key in keys):
+            return f"taken from {label(then)}, this machine has {label(now)}"
+    if committed["sentence_sha256"] != retaken["sentence_sha256"]:
+        return "taken of another sentence"
+    return ""
+
+
+def label(source: Mapping[str, Any]) -> str:
+    return f"{source['model']} on {source['name']}" if "kind" in source else f"{source['name']} (sha256 {source['sha256'][:8]})"
+
+
+def differences(then: Any, now: Any, tolerance: Tolerance, where: str = "") -> Iterator[str]:
+    """Each place where a retaken value differs from the committed one, one line each."""
+    if isinstance(then, Mapping) and isinstance(now, Mapping):
+        for key in sorted(then.keys() | now.keys()):
+            if key not in then or key not in now:
+                yield f"{where}.{key} is {'new' if key in now else 'gone'}".lstrip(".")
+            else:
+                yield from differences(then[key], now[key], tolerance, f"{where}.{key}".lstrip("."))
+    elif isinstance(then, list) and isinstance(now, list):
+        if len(then) != len(now):
+            yield f"{where} has {len(now)} entries, was {len(then)}"
+        for index, (a, b) in enumerate(zip(then, now, strict=False)):
+            yield from differences(a, b, tolerance, f"{where}[{index}]")
+    elif isinstance(then, float | int) and isinstance(now, float | int) and float in (type(then), type(now)):
+        if not tolerance.allows(then, now):
+            yield f"{where} is {now:.6g}, was {then:.6g}"
+    elif then != now or type(then) is not type(now):
+        yield f"{where} is {now!r}, was {then!r}"
