@@ -14,8 +14,8 @@ pdf: $(READY)
 
 # the browser's tests run alone, for they measure its frames
 test: $(READY) lint
-	$(PY) -m pytest -n 2 --dist loadfile --ignore-glob 'tests/test_browser*'
-	$(PY) -m pytest tests/test_browser*.py
+	$(PY) -m pytest -n 2 --dist loadfile --ignore tests/browser
+	$(PY) -m pytest tests/browser
 
 check: $(READY)
 	$(PY) build/regen_all.py --check
@@ -26,7 +26,7 @@ lint: $(READY)
 	$(PY) -m mypy
 
 present: $(READY)
-	PYTHONPATH=build $(PY) -m pipeline.present $(if $(DECK),--deck "$(DECK)")
+	PYTHONPATH=build $(PY) -m pipeline.deck.present $(if $(DECK),--deck "$(DECK)")
 
 bench: $(READY)
 	$(PY) build/bench.py

@@ -15,14 +15,15 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 try:
-    from pipeline import manifest, plan, run
     from pipeline.command import COMMAND, for_shell
     from pipeline.errors import BadInput, DeckError, MissingPart
-    from pipeline.lab import DEFAULT_SENTENCE, Lab
-    from pipeline.manifest import Manifest
+    from pipeline.lab import Lab
     from pipeline.paths import COMMITTED, REPO, Out
-    from pipeline.publish import only_run
-    from pipeline.screen import Screen
+    from pipeline.run import build, manifest, plan
+    from pipeline.run.console import Screen
+    from pipeline.run.manifest import Manifest
+    from pipeline.run.staging import only_run
+    from pipeline.settings import DEFAULT_SENTENCE
     from pipeline.slide import Slide
     from topics import slides
 except ModuleNotFoundError as error:
@@ -113,7 +114,7 @@ def act(asked: argparse.Namespace, screen: Screen) -> int:
         return 0
     out = where(asked, screen)
     if asked.verify:
-        outcome = run.verify(chosen, manifest.read(out))
+        outcome = build.verify(chosen, manifest.read(out))
         screen.table(outcome.rows)
         screen.last_line(outcome, None)
         return report_failures(outcome, screen)
@@ -181,7 +182,7 @@ def redraw(asked: argparse.Namespace, screen: Screen, chosen: Sequence[Slide], e
                 raise BadInput(f"{slide.id}: {flaw}; take it again: {known.retake(slide.id)}")
         with screen.working():
             todos = [plan.Todo(slide, draw=["--redraw"]) for slide in taken]
-            outcome = run.build(todos, every, known, NothingToTake(), asked.jobs, screen)
+            outcome = build.build(todos, every, known, NothingToTake(), asked.jobs, screen)
     return end(asked, screen, outcome, out)
 
 
@@ -200,7 +201,7 @@ class NothingToTake:
 
 def photograph(asked: argparse.Namespace, screen: Screen, chosen: Sequence[Slide], every: Sequence[Slide], out: Out) -> int:
     """Find the model and the server, plan, and build or check or explain."""
-    from pipeline.sitting import Sitting
+    from pipeline.run.session import Sitting
 
     if asked.check:
         asked = with_the_decks_own_sources(asked, chosen, manifest.read(out))
@@ -219,19 +220,21 @@ def photograph(asked: argparse.Namespace, screen: Screen, chosen: Sequence[Slide
             known = manifest.read(out)
             todos = plan.make(chosen, known, setting, force=asked.force)
             with screen.working():
-                outcome = run.build(todos, every, known, sitting, asked.jobs, screen)
+                outcome = build.build(todos, every, known, sitting, asked.jobs, screen)
     return end(asked, screen, outcome, out)
 
 
 def sources(asked: argparse.Namespace, chosen: Sequence[Slide], screen: Screen):
     """The model, the server and the provider's route that the flags name; tells what was found and why the rest was not."""
-    from pipeline import models, one_shape, servers
+    from pipeline.model import find as find_model
+    from pipeline.serving import find as find_server
+    from pipeline.serving.providers import ask_route
 
-    model = models.choose(asked.model, offline=asked.offline)
-    embedded = models.choose("smollm2").identity
-    route = one_shape.ask_route(asked.ask).identity if asked.ask else ""  # a missing key is told before anything is taken
+    model = find_model.choose(asked.model, offline=asked.offline)
+    embedded = find_model.choose("smollm2").identity
+    route = ask_route(asked.ask).identity if asked.ask else ""  # a missing key is told before anything is taken
     fetch_nothing = asked.offline or asked.explain or not any(needs_server(slide, route) for slide in chosen)
-    server = servers.choose(asked.server, offline=fetch_nothing, embedded_identity=embedded, say=screen.say)
+    server = find_server.choose(asked.server, offline=fetch_nothing, embedded_identity=embedded, say=screen.say)
     for line in (*model.lines, *server.lines):
         screen.say(line)
     return model, server, route
@@ -242,7 +245,7 @@ def with_the_decks_own_sources(asked: argparse.Namespace, chosen: Sequence[Slide
 
     An Ollama that is not there is no reason to compare nothing: the check then says so of the slides that asked it.
     """
-    from pipeline import models
+    from pipeline.model import find as find_model
 
     defaults, flags = vars(parser().parse_args([])), dict[str, Any]()
     entries = [known.entries[slide.id] for slide in chosen if slide.id in known.entries]
@@ -251,7 +254,7 @@ def with_the_decks_own_sources(asked: argparse.Namespace, chosen: Sequence[Slide
     of_model = {entry.model for entry in entries} - {None}
     of_server = {entry.server for entry in entries} - {None}
     if not flags.get("model") and len(of_model) == 1:
-        flags["model"] = {"gpt2": "gpt2", models.EMBEDDED: "smollm2"}.get(of_model.pop(), "auto")
+        flags["model"] = {"gpt2": "gpt2", find_model.EMBEDDED: "smollm2"}.get(str(of_model.pop()), "auto")
     if not flags.get("server") and of_server == {"transformers serve"}:
         flags["server"] = "embedded"
     found = {name: value for name, value in flags.items() if name in ("model", "server", "ask", "sentence")}
@@ -260,7 +263,7 @@ def with_the_decks_own_sources(asked: argparse.Namespace, chosen: Sequence[Slide
 
 def check(chosen: Sequence[Slide], lab: Lab, known: Manifest, screen: Screen) -> int:
     """Take the chosen captures again and compare; 3 when there was nothing that could be compared."""
-    from pipeline.check import check
+    from pipeline.run.check import check
 
     with screen.working():
         screen.start(len(chosen), 0)
@@ -279,7 +282,7 @@ def needs_server(slide: Slide, route: str) -> bool:
     return "server" in slide.needs and not (route and slide.asks)
 
 
-def end(asked: argparse.Namespace, screen: Screen, outcome: run.Outcome, out: Out) -> int:
+def end(asked: argparse.Namespace, screen: Screen, outcome: build.Outcome, out: Out) -> int:
     """The table, the failures or the last line, and the PDF if asked for."""
     screen.table(outcome.rows)
     if outcome.failures:
@@ -287,14 +290,14 @@ def end(asked: argparse.Namespace, screen: Screen, outcome: run.Outcome, out: Ou
     screen.what_changed(outcome)
     screen.last_line(outcome, out.html, "" if outcome.changed or outcome.rows else "; everything is up to date")
     if asked.pdf:
-        from pipeline.pdf import pdf
+        from pipeline.deck.pdf import pdf
 
         reason = pdf(out.html, out.deck / "deck.pdf")
         screen.say(f"no PDF was printed: {reason}" if reason else f"printed {out.deck / 'deck.pdf'}")
     return 0
 
 
-def report_failures(outcome: run.Outcome, screen: Screen) -> int:
+def report_failures(outcome: build.Outcome, screen: Screen) -> int:
     for failure in outcome.failures:
         screen.error(f"oracle failed: {failure}", 1)
     return 1 if outcome.failures else 0

@@ -8,8 +8,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from pipeline import manifest
 from pipeline.paths import COMMITTED, REPO, Out
+from pipeline.run import manifest
 
 CLOSED = "http://127.0.0.1:9"  # nothing listens there
 

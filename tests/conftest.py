@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from pipeline import models
 from pipeline.errors import DeckError
-from pipeline.lab import DEFAULT_SENTENCE, Lab
+from pipeline.lab import Lab
+from pipeline.model import find as find_model
+from pipeline.settings import DEFAULT_SENTENCE
 from pipeline.slide import Slide, to_json
 from small_models import build_gpt2
 
@@ -24,16 +25,16 @@ HOSTILE_SENTENCES = {
 
 
 @pytest.fixture(scope="session")
-def loaded_model() -> models.LoadedModel:
+def loaded_model() -> find_model.LoadedModel:
     """The model that `auto` finds. Without one, nothing here can be tested: say what to do, and stop."""
     try:
-        return models.choose("auto").load()
+        return find_model.choose("auto").load()
     except DeckError as error:
         pytest.exit(f"the tests need the real model: {error}", returncode=error.exit_code)
 
 
 @pytest.fixture(scope="session")
-def lab(loaded_model: models.LoadedModel, served: Callable[[], Any]) -> Lab:
+def lab(loaded_model: find_model.LoadedModel, served: Callable[[], Any]) -> Lab:
     """The lab of the committed deck: the real model, the default sentence, a real server started when first asked for."""
     return Lab(DEFAULT_SENTENCE, lambda: loaded_model, served)
 
@@ -46,7 +47,7 @@ def gpt2_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def gpt2_lab(gpt2_folder: Path, served: Callable[[], Any]) -> Lab:
-    loaded = models.choose(str(gpt2_folder)).load()
+    loaded = find_model.choose(str(gpt2_folder)).load()
     return Lab(DEFAULT_SENTENCE, lambda: loaded, served)
 
 

@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from pipeline import assemble, manifest, pdf, run, words
-from pipeline.assemble import Shown
+from pipeline.deck import page as deck_page
+from pipeline.deck import pdf, words
+from pipeline.deck.page import Shown
 from pipeline.paths import COMMITTED
+from pipeline.run import build, manifest
 from pipeline.slide import Slide, Verdict
 
 CHROMIUM = pdf.browser()
@@ -69,7 +71,7 @@ def committed_deck() -> list[Shown]:
     from topics import slides
 
     known = manifest.read(COMMITTED)
-    return run.shown(slides(), known.entries, known)
+    return build.shown(slides(), known.entries, known)
 
 
 @pytest.fixture(scope="session")
@@ -85,7 +87,7 @@ def deck() -> list[Shown]:
 def deck_html(deck: list[Shown], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The committed deck's page, assembled afresh."""
     path = tmp_path_factory.mktemp("deck") / "index.html"
-    path.write_text(assemble.html(deck), "utf-8")
+    path.write_text(deck_page.html(deck), "utf-8")
     return path
 
 

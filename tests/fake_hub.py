@@ -6,7 +6,7 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from pipeline import models
+from pipeline.model import find as find_model
 
 
 class FakeHub(ThreadingHTTPServer):
@@ -14,7 +14,7 @@ class FakeHub(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, folder: Path | None = None, fault: str = "", revision: str = models.GPT2_REVISION):
+    def __init__(self, folder: Path | None = None, fault: str = "", revision: str = find_model.GPT2_REVISION):
         super().__init__(("127.0.0.1", 0), HubAnswers)
         self.folder, self.fault, self.revision, self.requests = folder, fault, revision, []
         self.released = threading.Event()

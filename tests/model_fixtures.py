@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from pipeline import models
 from pipeline.checksum import file_sha256
 from pipeline.errors import DeckError
+from pipeline.model import find as find_model
 from pipeline.paths import BUILD
 
 HOSTILE = [
@@ -55,7 +55,7 @@ def put_in_cache(cache: Path, repo: str, revision: str, folder: Path, names=None
 
 
 def sums_of(folder: Path) -> dict[str, str]:
-    return {name: file_sha256(folder / name) for name in models.GPT2_SHA256}
+    return {name: file_sha256(folder / name) for name in find_model.GPT2_SHA256}
 
 
 def run_apart(code: str, tmp_path: Path, timeout: float = 180, **environment: str) -> subprocess.CompletedProcess:
@@ -71,7 +71,7 @@ def run_apart(code: str, tmp_path: Path, timeout: float = 180, **environment: st
 CHOOSE_AND_REPORT = """
 import json, sys, time
 from pipeline.errors import DeckError
-from pipeline.models import choose
+from pipeline.model.find import choose
 start = time.perf_counter()
 try:
     choice = choose({request!r}, offline={offline})

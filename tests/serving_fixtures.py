@@ -11,11 +11,12 @@ import pytest
 
 import fake_server
 from fake_server import MODEL, FakeServer
-from pipeline import models, servers
-from pipeline.canvas import Canvas
+from pipeline.drawing.canvas import Canvas
 from pipeline.errors import DeckError
 from pipeline.lab import Lab
-from pipeline.servers import Server, connect
+from pipeline.model import find as find_model
+from pipeline.serving import find as find_server
+from pipeline.serving.find import Server, connect
 from pipeline.slide import Data, Slide, to_json
 
 SENTENCE = "The beekeeper opened the"
@@ -31,7 +32,7 @@ def served() -> Iterator[Callable[[], Server]]:
     def start() -> Server:
         if not running:
             try:
-                running.append(servers.begin_transformers(models.embedded_folder()).ready())
+                running.append(find_server.begin_transformers(find_model.embedded_folder()).ready())
             except DeckError as error:
                 pytest.exit(f"the tests need the real server: {error}", returncode=error.exit_code)
         return running[0]
@@ -53,7 +54,7 @@ def nothing_there(monkeypatch, tmp_path):
         monkeypatch.setenv("OLLAMA_HOST", gone.url)
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     monkeypatch.setenv("OLLAMA_MODELS", str(tmp_path / "models"))
-    monkeypatch.delenv(servers.KEY_VARIABLE, raising=False)
+    monkeypatch.delenv(find_server.KEY_VARIABLE, raising=False)
     monkeypatch.setenv(TEST, str(tmp_path))  # every process that this test starts carries it
     yield
     assert ours() == {}

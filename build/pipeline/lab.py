@@ -7,21 +7,46 @@ Arrays leave the lab as NumPy, so that topics need no torch of their own.
 import functools
 import hashlib
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from pipeline.errors import BadInput
+from pipeline.settings import COMPLETION_LENGTH, LONGEST, LONGEST_COMPLETION, SEED
 
-if TYPE_CHECKING:
-    from pipeline.models import LoadedModel
-    from pipeline.servers import Server
 
-SEED = 20
-DEFAULT_SENTENCE = "The beekeeper put on her gloves and opened the"
-LONGEST = 256  # tokens of a sentence: more cannot be shown on a slide
-LONGEST_COMPLETION = 64  # tokens that any slide generates after the sentence
-COMPLETION_LENGTH = 8  # tokens of greedy completion that the opening slides show
+@dataclass
+class LoadedModel:
+    """A model ready for its photographs: eval mode, float32, CPU, and a folder that a server can serve."""
+
+    model: Any
+    tokenizer: Any
+    provenance: dict[str, Any]
+    path: Path
+
+    def piece_bytes(self, token_id: int) -> bytes:
+        """The bytes one token stands for: through the byte table, or an added token's own text."""
+        if token_id in self._added:
+            return self._added[token_id].encode()
+        token = self.tokenizer.convert_ids_to_tokens(token_id)
+        if token is None:  # a row of the output matrix that the vocabulary does not use
+            return f"<unused {token_id}>".encode()
+        try:
+            return bytes(self._byte_of[character] for character in token)
+        except KeyError:
+            return token.encode()
+
+    @functools.cached_property
+    def _added(self) -> dict[int, str]:
+        return {token_id: str(token) for token_id, token in self.tokenizer.added_tokens_decoder.items()}
+
+    @functools.cached_property
+    def _byte_of(self) -> dict[str, int]:
+        from transformers.convert_slow_tokenizer import bytes_to_unicode
+
+        return {character: byte for byte, character in bytes_to_unicode().items()}
 
 
 class Lab:
@@ -33,8 +58,8 @@ class Lab:
     def __init__(
         self,
         sentence: str,
-        load_model: "Callable[[], LoadedModel]",
-        start_server: "Callable[[], Server] | None" = None,
+        load_model: Callable[[], LoadedModel],
+        start_server: Callable[[], Any] | None = None,
         seed: int = SEED,
     ):
         self.sentence = sentence
@@ -45,11 +70,12 @@ class Lab:
         self._last_logits: dict[tuple[int, ...], np.ndarray] = {}
 
     @functools.cached_property
-    def loaded(self) -> "LoadedModel":
+    def loaded(self) -> LoadedModel:
         return self._load_model()
 
     @functools.cached_property
-    def server(self) -> "Server":
+    def server(self) -> Any:
+        """The server of this run (serving.server.Server), started when first asked for."""
         if self._start_server is None:
             raise RuntimeError("this lab was given no server")
         return self._start_server()

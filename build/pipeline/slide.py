@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from pipeline.canvas import Canvas
+    from pipeline.drawing.canvas import Canvas
     from pipeline.lab import Lab
 
 Data = dict[str, Any]

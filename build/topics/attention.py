@@ -13,11 +13,11 @@ if __name__ == "__main__":
 
 import numpy as np
 
-from pipeline.anatomy import enough_tokens
-from pipeline.canvas import BLUE, FAINT, GREY, HEIGHT, INK, MARGIN, ORANGE, WIDTH, Box, Canvas, mix, visible
-from pipeline.chances import by_rank
+from pipeline.distributions import by_rank
+from pipeline.drawing.canvas import BLUE, FAINT, GREY, HEIGHT, INK, MARGIN, ORANGE, WIDTH, Box, Canvas, mix, visible
 from pipeline.errors import BadInput
 from pipeline.lab import Lab
+from pipeline.model.parts import enough_tokens
 from pipeline.slide import Data, Slide, Verdict
 
 ROW_BOUND = 1e-5  # a float32 softmax over at most 256 positions sums to 1 within a few 1e-7

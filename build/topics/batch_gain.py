@@ -11,7 +11,7 @@ from typing import Any
 if __name__ == "__main__":
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
-from pipeline.canvas import BLUE, GREY, INK, MARGIN, PALE, WIDTH, Canvas
+from pipeline.drawing.canvas import BLUE, GREY, INK, MARGIN, PALE, WIDTH, Canvas
 from pipeline.lab import Lab
 from pipeline.slide import Data, Slide, Verdict
 

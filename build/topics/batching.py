@@ -15,10 +15,10 @@ if __name__ == "__main__":
 
 import numpy as np
 
-from pipeline.canvas import BLUE, FAINT, GREEN, GREY, INK, MARGIN, ORANGE, PALE, WIDTH, Canvas, mix
+from pipeline.drawing.canvas import BLUE, FAINT, GREEN, GREY, INK, MARGIN, ORANGE, PALE, WIDTH, Canvas, mix
 from pipeline.lab import Lab
-from pipeline.readable import amount, counted, power_of_ten
 from pipeline.slide import Data, Slide, Verdict
+from pipeline.text import amount, counted, power_of_ten
 
 OTHERS = (  # of three lengths, so that the rows stay ragged whatever the sentence
     "The capital of France is",

@@ -12,12 +12,12 @@ if __name__ == "__main__":
 
 import numpy as np
 
-from pipeline.canvas import GREY, MARGIN, Canvas
-from pipeline.chances import by_rank, chi_square, nucleus, seven_digits, softmax
-from pipeline.columns import LEFT, TILES, column, row_heads
+from pipeline.distributions import by_rank, chi_square, nucleus, seven_digits, softmax
+from pipeline.drawing.canvas import GREY, MARGIN, Canvas
+from pipeline.drawing.columns import LEFT, TILES, column, row_heads
 from pipeline.lab import Lab
-from pipeline.readable import counted
 from pipeline.slide import Data, Slide, Verdict
+from pipeline.text import counted
 
 DRAWS, TEMPERATURE, TOP_P = 500, 1.6, 0.9
 SHOWN = 8  # tokens with a row of their own

@@ -14,12 +14,12 @@ if __name__ == "__main__":
 
 import numpy as np
 
-from pipeline.anatomy import Anatomy, anatomy, enough_tokens, first_tensor, hidden_states, hooked
-from pipeline.canvas import BLUE, BODY_BOTTOM, FAINT, GREY, INK, MARGIN, WIDTH, Canvas, mix
-from pipeline.chances import by_rank
+from pipeline.distributions import by_rank
+from pipeline.drawing.canvas import BLUE, BODY_BOTTOM, FAINT, GREY, INK, MARGIN, WIDTH, Canvas, mix
 from pipeline.lab import Lab
-from pipeline.readable import counted, significant
+from pipeline.model.parts import Anatomy, anatomy, enough_tokens, first_tensor, hidden_states, hooked
 from pipeline.slide import Data, Slide, Verdict
+from pipeline.text import counted, significant
 
 NORM_BOUND = 1e-3  # float32 sums of a few hundred terms near 20 against float64 leave a few 1e-6; the layer before is 15 off
 SHOWN_POSITIONS = 14  # columns of a heat map: more would be too narrow for a token

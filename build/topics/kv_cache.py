@@ -15,11 +15,11 @@ if __name__ == "__main__":
 
 import numpy as np
 
-from pipeline.cache import bytes_of_a_token, counted_bytes, read, shape
-from pipeline.canvas import BLUE, GREY, INK, LABEL, MARGIN, ORANGE, PAPER, WIDTH, Canvas, mix, visible
+from pipeline.drawing.canvas import BLUE, GREY, INK, LABEL, MARGIN, ORANGE, PAPER, WIDTH, Canvas, mix, visible
 from pipeline.lab import Lab
-from pipeline.readable import counted
+from pipeline.model.kv import bytes_of_a_token, counted_bytes, read, shape
 from pipeline.slide import Data, Slide, Verdict
+from pipeline.text import counted
 
 SECTION = "The KV cache"
 FED_ONE_BY_ONE = 18  # the last tokens of sentence and completion that slide 19 feeds one at a time

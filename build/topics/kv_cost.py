@@ -20,7 +20,7 @@ if __name__ == "__main__":
 
 import numpy as np
 
-from pipeline.canvas import BLUE, FAINT, GREY, INK, MARGIN, ORANGE, PALE, PAPER, RED, WIDTH, Canvas, mix
+from pipeline.drawing.canvas import BLUE, FAINT, GREY, INK, MARGIN, ORANGE, PALE, PAPER, RED, WIDTH, Canvas, mix
 from pipeline.lab import Lab
 from pipeline.slide import Data, Slide, Verdict
 

@@ -16,11 +16,11 @@ if __name__ == "__main__":
 
 import numpy as np
 
-from pipeline.cache import read, shape
-from pipeline.canvas import BLUE, FAINT, GREY, INK, MARGIN, ORANGE, PALE, PAPER, RED, WIDTH, Canvas, mix
+from pipeline.drawing.canvas import BLUE, FAINT, GREY, INK, MARGIN, ORANGE, PALE, PAPER, RED, WIDTH, Canvas, mix
 from pipeline.lab import Lab
-from pipeline.readable import amount, power_of_ten
+from pipeline.model.kv import read, shape
 from pipeline.slide import Data, Slide, Verdict
+from pipeline.text import amount, power_of_ten
 
 SECTION = "The KV cache"
 STEPS = 4  # generation steps compared

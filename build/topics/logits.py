@@ -12,12 +12,12 @@ if __name__ == "__main__":
 
 import numpy as np
 
-from pipeline.anatomy import anatomy, hidden_states
-from pipeline.canvas import BLUE, BODY_BOTTOM, BODY_TOP, FAINT, GREY, INK, MARGIN, PALE, WIDTH, Canvas, mix
-from pipeline.chances import by_rank, seven_digits, smallest_prefix, softmax
+from pipeline.distributions import by_rank, seven_digits, smallest_prefix, softmax
+from pipeline.drawing.canvas import BLUE, BODY_BOTTOM, BODY_TOP, FAINT, GREY, INK, MARGIN, PALE, WIDTH, Canvas, mix
 from pipeline.lab import Lab
-from pipeline.readable import counted, power_of_ten
+from pipeline.model.parts import anatomy, hidden_states
 from pipeline.slide import Data, Slide, Verdict
+from pipeline.text import counted, power_of_ten
 
 TOP = 15
 SAMPLE = 300  # ids whose scores slide 12 keeps: the highest, and others spread over the vocabulary

@@ -13,11 +13,11 @@ from pathlib import Path
 if __name__ == "__main__":
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
-from pipeline.canvas import BLUE, BODY_BOTTOM, FAINT, GREY, LABEL, MARGIN, Canvas, mix
+from pipeline.drawing.canvas import BLUE, BODY_BOTTOM, FAINT, GREY, LABEL, MARGIN, Canvas, mix
+from pipeline.drawing.fonts import quoted
 from pipeline.lab import Lab
-from pipeline.lettering import quoted
-from pipeline.readable import counted
 from pipeline.slide import Data, Slide, Verdict
+from pipeline.text import counted
 
 MOST_BYTES, MOST_MERGES = 14, 9  # of a word whose merges are drawn whole
 

@@ -12,13 +12,13 @@ from pathlib import Path
 if __name__ == "__main__":
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
-from pipeline.canvas import BLUE, BODY_BOTTOM, BODY_TOP, FAINT, GREY, INK, MARGIN, PALE, WIDTH, Canvas, literal, mix
-from pipeline.json_panel import draw_json
+from pipeline.drawing.canvas import BLUE, BODY_BOTTOM, BODY_TOP, FAINT, GREY, INK, MARGIN, PALE, WIDTH, Canvas, literal, mix
+from pipeline.drawing.json_panel import draw_json
 from pipeline.lab import Lab
-from pipeline.messages import settle
-from pipeline.readable import counted
+from pipeline.serving.client import Exchange, same_model
+from pipeline.serving.messages import settle
 from pipeline.slide import Data, Slide, Verdict
-from pipeline.wire import Exchange, same_model
+from pipeline.text import counted
 
 ANSWER_TOKENS, STREAM_TOKENS = 24, 24
 WHOLE_SLACK = 1.001  # parts and whole are read off one clock; a thousandth allows for their rounding to microseconds

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 if __name__ == "__main__":
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
-from pipeline.canvas import BLUE, BODY_BOTTOM, BODY_TOP, FAINT, GREY, INK, LABEL, MARGIN, PALE, WIDTH, Canvas, mix
-from pipeline.json_panel import draw_json, spelled, wrap
+from pipeline.drawing.canvas import BLUE, BODY_BOTTOM, BODY_TOP, FAINT, GREY, INK, LABEL, MARGIN, PALE, WIDTH, Canvas, mix
+from pipeline.drawing.json_panel import draw_json, spelled, wrap
 from pipeline.lab import Lab
-from pipeline.messages import VARIES, flat, settle
+from pipeline.serving.client import same_model
+from pipeline.serving.messages import VARIES, flat, settle
 from pipeline.slide import Data, Slide, Verdict
-from pipeline.wire import same_model
 
 if TYPE_CHECKING:
-    from pipeline.servers import Server
+    from pipeline.serving.server import Server
 
 SECTION = "litellm, one shape"
 ANSWER_TOKENS = 24
@@ -40,9 +40,11 @@ IN_OLLAMA = {  # where Ollama keeps the same thing; what it lacks litellm makes
 
 def server(lab: Lab) -> "Server":
     """The server of this run, or the provider that `--ask` named."""
-    from pipeline import one_shape
 
-    return one_shape.ask_route(lab.asked).server() if lab.asked else lab.server
+    from pipeline.serving.providers import ask_route
+    from pipeline.serving.server import server_at
+
+    return server_at(ask_route(lab.asked)) if lab.asked else lab.server
 
 
 def question(lab: Lab) -> list[dict[str, str]]:
@@ -53,14 +55,14 @@ def question(lab: Lab) -> list[dict[str, str]]:
 
 
 def capture_shape(lab: Lab) -> Data:
-    from pipeline import one_shape
+    from pipeline.serving import gateway
 
     asked = server(lab)
-    call = one_shape.chat(asked, question(lab), max_tokens=ANSWER_TOKENS, temperature=0)
+    call = gateway.chat(asked, question(lab), max_tokens=ANSWER_TOKENS, temperature=0)
     return {
         "server": asked.provenance,
         "label": asked.label,
-        "asked": one_shape.route_to(asked).model,
+        "asked": gateway.route_to(asked).model,
         "path": call.path,
         "posted": settle(call.posted),
         "native": settle(call.native),
@@ -153,16 +155,16 @@ def draw_rows(canvas: Canvas, rows: list[tuple[str, Any]], x, top, width, bottom
 
 
 def capture_both_ways(lab: Lab) -> Data:
-    from pipeline import one_shape
+    from pipeline.serving import gateway
 
     asked = server(lab)
     direct = asked.chat(question(lab), max_tokens=ANSWER_TOKENS, temperature=0)
-    through = one_shape.chat(asked, question(lab), max_tokens=ANSWER_TOKENS, temperature=0)
+    through = gateway.chat(asked, question(lab), max_tokens=ANSWER_TOKENS, temperature=0)
     return {
         "server": asked.provenance,
         "label": asked.label,
         "model": asked.model,
-        "asked": one_shape.route_to(asked).model,
+        "asked": gateway.route_to(asked).model,
         "direct": {"path": direct.path, "request": settle(direct.request), "text": direct.text},
         "through": {"path": through.path, "request": settle(through.posted), "text": through.text},
     }

@@ -14,10 +14,10 @@ if __name__ == "__main__":
 
 import numpy as np
 
-from pipeline.canvas import BLUE, BODY_BOTTOM, FAINT, GREY, INK, MARGIN, PALE, WIDTH, Canvas, mix
+from pipeline.drawing.canvas import BLUE, BODY_BOTTOM, FAINT, GREY, INK, MARGIN, PALE, WIDTH, Canvas, mix
 from pipeline.lab import Lab
-from pipeline.readable import counted
 from pipeline.slide import Data, Slide, Verdict
+from pipeline.text import counted
 
 RUNNERS_UP = 4  # candidates shown beside each choice
 EXAMPLE_STEPS = 4

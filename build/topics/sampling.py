@@ -13,12 +13,12 @@ if __name__ == "__main__":
 
 import numpy as np
 
-from pipeline.canvas import BLUE, BODY_BOTTOM, GREY, INK, MARGIN, PALE, WIDTH, Canvas, mix
-from pipeline.chances import by_rank, entropy_bits, seven_digits, smallest_prefix, softmax
-from pipeline.columns import LEFT, TILES, column, row_heads
+from pipeline.distributions import by_rank, entropy_bits, seven_digits, smallest_prefix, softmax
+from pipeline.drawing.canvas import BLUE, BODY_BOTTOM, GREY, INK, MARGIN, PALE, WIDTH, Canvas, mix
+from pipeline.drawing.columns import LEFT, TILES, column, row_heads
 from pipeline.lab import Lab
-from pipeline.readable import counted
 from pipeline.slide import Data, Slide, Verdict
+from pipeline.text import counted
 
 TEMPERATURES = (0.7, 1.0, 1.6)
 TOP_PS = (0.5, 0.9)

@@ -13,11 +13,11 @@ from pathlib import Path
 if __name__ == "__main__":
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
-from pipeline.canvas import BLUE, BODY_BOTTOM, FAINT, GREY, INK, MARGIN, ORANGE, PALE, PIXEL, WIDTH, Canvas, literal, mix
+from pipeline.drawing.canvas import BLUE, BODY_BOTTOM, FAINT, GREY, INK, MARGIN, ORANGE, PALE, PIXEL, WIDTH, Canvas, literal, mix
+from pipeline.drawing.fonts import quoted
 from pipeline.lab import Lab
-from pipeline.lettering import quoted
-from pipeline.readable import counted
 from pipeline.slide import Data, Slide, Verdict
+from pipeline.text import counted
 
 NEIGHBOURS = 7  # ids shown side by side in the vocabulary
 DEAREST_FACTOR = 2  # English words run to four or five letters a token; a script with few merges pays one a letter or more

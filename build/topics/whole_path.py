@@ -12,7 +12,7 @@ from typing import Any
 if __name__ == "__main__":
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
-from pipeline.canvas import BLUE, BODY_TOP, FAINT, GREY, INK, MARGIN, PALE, WIDTH, Canvas, mix
+from pipeline.drawing.canvas import BLUE, BODY_TOP, FAINT, GREY, INK, MARGIN, PALE, WIDTH, Canvas, mix
 from pipeline.lab import Lab
 from pipeline.slide import Data, Slide, Verdict
 
@@ -55,19 +55,19 @@ def over_http(lab: Lab) -> tuple[str, str, str]:
 
     On Ollama both ask in a conversation: litellm's way to Ollama has no other that leaves the sentence as it is.
     """
-    from pipeline import one_shape
+    from pipeline.serving import gateway
 
     options: dict[str, Any] = {"max_tokens": STEPS, "temperature": 0}
     if lab.server.kind == "ollama":
         conversation = [{"role": "user", "content": lab.sentence}]
         direct = lab.server.chat(conversation, **options)
-        return direct.text, one_shape.chat(lab.server, conversation, **options).text, direct.path
+        return direct.text, gateway.chat(lab.server, conversation, **options).text, direct.path
     direct = lab.server.complete(lab.sentence, **options)
-    return direct.text, one_shape.complete(lab.server, lab.sentence, **options).text, direct.path
+    return direct.text, gateway.complete(lab.server, lab.sentence, **options).text, direct.path
 
 
 def same_weights(lab: Lab) -> bool:
-    from pipeline.servers import weights_sha256
+    from pipeline.serving.find import weights_sha256
 
     served = lab.server.provenance.get("sha256")
     return served is not None and served == weights_sha256(lab.loaded.path)

@@ -11,10 +11,10 @@ from pathlib import Path
 if __name__ == "__main__":
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
-from pipeline.canvas import BLUE, CONCEPT_PAPER, GREY, INK, MARGIN, ORANGE, WIDTH, Canvas, mix
+from pipeline.drawing.canvas import BLUE, CONCEPT_PAPER, GREY, INK, MARGIN, ORANGE, WIDTH, Canvas, mix
 from pipeline.lab import Lab
-from pipeline.readable import counted
 from pipeline.slide import Data, Slide, Verdict
+from pipeline.text import counted
 
 SLAB, PAGE = 64, 16  # slide 28: tokens of room in a slab (the longest request allowed) and in a page
 REQUESTS = {"A": 37, "B": 9, "C": 52, "D": 20}  # name -> tokens

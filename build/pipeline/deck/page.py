@@ -1,0 +1,175 @@
+"""Slides, captures, verdicts and figures into one HTML page that needs nothing else. The same input, the same bytes.
+
+Knows no matplotlib, no model and no server; whatever it says of them it reads from the captures.
+"""
+
+import base64
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+from PIL import Image
+
+from pipeline import paths
+from pipeline.command import retake
+from pipeline.deck import words
+from pipeline.deck.page_fonts import with_fonts
+from pipeline.slide import Slide, Verdict
+from pipeline.text import counted
+
+NAME = "One call, taken apart"
+SUBTITLE = "What a language model does to add one token, photographed step by step."
+PARTS = (  # first slide of each part, and its title
+    (1, NAME),
+    (4, "Part 1 · The mechanics of one token"),
+    (28, "Two ideas, before the code"),
+    (34, "Part 2 · Serving it for real"),
+)
+NOT_REPORTED = "not reported"
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A slide as one deck shows it: its capture {"slide", "provenance", "data"}, its verdict, its PNG on disk.
+
+    `flags` are what the command was given when it was taken.
+    """
+
+    slide: Slide
+    capture: dict[str, Any]
+    verdict: Verdict
+    figure: Path
+    flags: str = ""
+
+    @property
+    def provenance(self) -> dict[str, Any]:
+        return self.capture["provenance"]
+
+    @property
+    def section(self) -> str:
+        return self.slide.section_on((self.provenance.get("server") or {}).get("name"))
+
+
+@dataclass(frozen=True)
+class Page:
+    """One slide with everything the page says about it filled in."""
+
+    number: int
+    kind: str
+    part: str
+    section: str
+    claim: str
+    words: words.Rendered
+    image: str
+    width: int
+    height: int
+    verdict: Verdict
+    evidence: list[tuple[str, str]]
+    command: str
+
+
+def html(shown: Sequence[Shown]) -> str:
+    """The whole index.html for these slides, in their order."""
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(paths.DECK_SOURCES),
+        undefined=jinja2.StrictUndefined,
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters["safe_html"] = Markup
+    with ThreadPoolExecutor() as pool:
+        images = list(pool.map(as_data_uri, (one.figure for one in shown)))
+    page = environment.get_template("deck.html.j2").render(
+        name=NAME,
+        subtitle=SUBTITLE,
+        pages=[_page(one, image) for one, image in zip(shown, images, strict=True)],
+        facts=title_facts(shown),
+        css=Markup((paths.DECK_SOURCES / "deck.css").read_text(encoding="utf-8")),
+        js=Markup((paths.DECK_SOURCES / "deck.js").read_text(encoding="utf-8")),
+    )
+    return with_fonts(page)
+
+
+def part_of(number: int) -> str:
+    """The title of the part that slide `number` stands in."""
+    return next(title for first, title in reversed(PARTS) if number >= first)
+
+
+def as_data_uri(figure: Path) -> tuple[str, int, int]:
+    """A PNG as a data: address, lossless WebP where that is smaller, with its width and height."""
+    png = figure.read_bytes()
+    with Image.open(io.BytesIO(png)) as image:
+        size = image.size
+        packed = io.BytesIO()
+        image.convert("RGB").save(packed, "WEBP", lossless=True, quality=10, method=1)
+    webp = packed.getvalue()
+    kind, data = ("webp", webp) if len(webp) < len(png) else ("png", png)
+    return f"data:image/{kind};base64,{base64.b64encode(data).decode()}", *size
+
+
+def title_facts(shown: Sequence[Shown]) -> list[tuple[str, str]]:
+    """What the title slide says of this deck: how many of each kind, and what was photographed."""
+    photographs = sum(one.slide.kind == "photograph" for one in shown)
+    facts = [("In this deck", counted(photographs, "photograph"))]
+    if len(shown) > photographs:
+        facts[0] = ("In this deck", f"{facts[0][1]}, {counted(len(shown) - photographs, 'concept card')}")
+    model = next((one.provenance["model"] for one in shown if one.provenance.get("model")), None)
+    server = next((one.provenance["server"] for one in shown if one.provenance.get("server")), None)
+    if model:
+        parameters = f", {model['parameters']:,} parameters" if model.get("parameters") else ""
+        facts.append(("Model", f"{model['name']}{parameters}"))
+    if server:
+        facts.append(("Server", " ".join(str(server[key]) for key in ("name", "version") if server.get(key))))
+    return facts
+
+
+def evidence(one: Shown) -> Iterator[tuple[str, str]]:
+    """What stands behind a slide, as label and value; what was not reported says so."""
+    provenance, holds = one.provenance, one.verdict.holds
+    yield "Claim", one.slide.claim
+    yield "Measured", one.verdict.measured
+    yield "Bound", one.verdict.bound
+    yield "Verdict", "✓ holds" if holds else "✗ fails"
+    yield from _part(provenance.get("model"), "Model", ("name", "source", "revision", "sha256", "tokenizer_sha256", "dtype"))
+    yield from _part(provenance.get("server"), "Server", ("name", "version", "model", "digest"))
+    yield "Sentence", words.visible(provenance.get("sentence") or NOT_REPORTED)
+    yield "Seed", str(provenance.get("seed", NOT_REPORTED))
+    versions = provenance.get("versions") or {}
+    yield "Versions", ", ".join(f"{name} {version}" for name, version in sorted(versions.items())) or NOT_REPORTED
+    machine = provenance.get("machine") or {}
+    threads = counted(machine["threads"], "thread") if "threads" in machine else None
+    told = (machine.get("cpu"), machine.get("instruction_set"), threads, f"Python {machine.get('python')}")
+    yield "Machine", ", ".join(filter(None, told)) if machine else NOT_REPORTED
+    yield "Code", str(provenance.get("code") or NOT_REPORTED)
+
+
+def _part(found: Mapping[str, Any] | None, label: str, keys: Sequence[str]) -> Iterator[tuple[str, str]]:
+    if not found:
+        return
+    for key in keys:
+        yield label if key == "name" else f"{label} {key.replace('_', ' ')}", str(found.get(key) or NOT_REPORTED)
+
+
+def _page(one: Shown, image: tuple[str, int, int]) -> Page:
+    slide = one.slide
+    return Page(
+        number=slide.number,
+        kind=slide.kind,
+        part=part_of(slide.number),
+        section=one.section,
+        claim=slide.claim,
+        words=words.render(slide, one.capture),
+        image=image[0],
+        width=image[1],
+        height=image[2],
+        verdict=one.verdict,
+        evidence=list(evidence(one)),
+        command=retake(slide.id, one.flags),
+    )

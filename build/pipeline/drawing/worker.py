@@ -1,0 +1,80 @@
+"""Drawing a slide from its capture, in a worker process: no model, no server, no torch."""
+
+import contextlib
+import json
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from pipeline.slide import Slide, Verdict
+
+
+def start_worker() -> None:
+    """A worker leaves Ctrl-C to its parent, so that the screen shows one line, and ends when its parent is killed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.environ |= {"MPLBACKEND": "Agg", "MATPLOTLIBRC": os.devnull}  # nobody's own settings change a figure
+    threading.Thread(target=end_with_parent, daemon=True).start()
+
+
+@contextlib.contextmanager
+def interrupts_held() -> Iterator[None]:
+    """Hold Ctrl-C back while a worker is spawned: the worker inherits that and shows no traceback while it starts."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+def draw_by_id(slide_id: str, capture: Path, verdict: Verdict, figure: Path) -> str:
+    """Draw one slide by its id (workers are spawned and know none of the parent's objects); return the id."""
+    from topics import slides
+
+    slide = next(slide for slide in slides() if slide.id == slide_id)
+    draw_slide(slide, json.loads(capture.read_text("utf-8")), verdict, figure)
+    return slide_id
+
+
+def draw_slide(slide: Slide, capture: dict[str, Any], verdict: Verdict, figure: Path) -> None:
+    """Draw the figure of a capture, its provenance strip included, and write it as a PNG."""
+    from pipeline.drawing.canvas import Canvas
+
+    canvas = Canvas(slide.kind)
+    slide.draw(canvas, capture["data"])
+    canvas.strip(source_line(slide, capture["provenance"]), f"{verdict.measured} · {verdict.bound}", verdict.holds)
+    canvas.save(figure)
+
+
+def source_line(slide: Slide, provenance: dict[str, Any]) -> str:
+    """What the figure was taken from, for its strip."""
+    parts = []
+    server, model = provenance["server"], provenance["model"]
+    if server:
+        digest = f"digest {server['digest'][:8]}" if server.get("digest") else "digest not reported"
+        parts.append(f"{server['name']} {server['version'] or '(version not reported)'} · {server['model']} · {digest}")
+    if model and server:
+        same = server.get("digest") == model["sha256"]
+        parts.append("beside the same weights" if same else f"beside {model['name']} · sha256 {model['sha256'][:8]}")
+    elif model:
+        parts.append(f"{model['name']} · sha256 {model['sha256'][:8]} · {model['dtype']} on {model['device'].upper()}")
+    if slide.kind == "concept":
+        parts.append("drawn from what it states; nothing was run or timed")
+    elif slide.needs:
+        parts.append(f"sentence {provenance['sentence_sha256'][:8]}")
+    if slide.volatile:
+        parts.append(f"timed on {provenance['machine']['cpu']}")
+    return " · ".join(parts)

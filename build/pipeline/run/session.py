@@ -1,0 +1,62 @@
+"""One sitting: the lab of a run, with the life of its server around it. A server that it started never outlives it."""
+
+import contextlib
+import threading
+from pathlib import Path
+from types import TracebackType
+
+from pipeline.lab import Lab
+from pipeline.model import find as find_model
+from pipeline.model.find import ModelChoice
+from pipeline.model.load import Progress, Say
+from pipeline.run.plan import Setting
+from pipeline.serving import gateway
+from pipeline.serving.find import Server, ServerChoice
+from pipeline.serving.process import Starting
+
+
+def import_litellm() -> None:
+    """litellm takes seconds to import: the server comes up meanwhile. A failure is told where it is used."""
+    with contextlib.suppress(Exception):
+        gateway.library()
+
+
+class Sitting:
+    """Makes the lab from what was chosen; loads the model and starts the server only when a capture first needs them."""
+
+    def __init__(
+        self, setting: Setting, model: ModelChoice, server: ServerChoice, say: Say, progress: Progress, asked: str | None = None
+    ):
+        self.setting = setting
+        self._model, self._choice, self._say, self._progress = model, server, say, progress
+        self._begun: Starting | None = None
+        self._server: Server | None = None
+        self.lab = Lab(setting.sentence, lambda: model.load(say, progress), self.start_server)
+        self.lab.asked = asked
+
+    def begin_server(self) -> None:
+        """Spawn the server, if it must be started, and return at once: it comes up while other captures are taken."""
+        if self._begun is None:
+            self._begun = self._choice.begin(self._served_folder())
+            threading.Thread(target=import_litellm, daemon=True).start()
+
+    def start_server(self) -> Server:
+        """The server, ready to be asked."""
+        self._server = self._choice.start(self._served_folder(), self._say, self._begun)
+        return self._server
+
+    def _served_folder(self) -> Path | None:
+        """The folder that `transformers serve` serves: the embedded model's, whatever model Part 1 photographs."""
+        if self._choice.kind != "transformers serve":
+            return None
+        if self._model.name == find_model.EMBEDDED and not self._model.custom:
+            return self.lab.loaded.path
+        return find_model.embedded_folder(self._say, self._progress)
+
+    def __enter__(self) -> "Sitting":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        for part in (self._server, self._begun):
+            if part is not None:
+                part.close()

@@ -1,0 +1,69 @@
+"""A model server that answers, whichever it is: its line, and what it says of itself. Finds and starts none."""
+
+from typing import Any
+
+from pipeline.serving.address import base_url, key_in
+from pipeline.serving.client import Exchange, Wire
+from pipeline.serving.dialects import Ollama, OpenAI
+from pipeline.serving.process import Process
+from pipeline.serving.providers import Route
+
+KEY_VARIABLE = "DECK_SERVER_KEY"  # for a server given by URL that wants a key; never sent anywhere else
+
+
+class Server:
+    """A server that answers. `provenance` holds nothing that changes from run to run; None: not reported."""
+
+    def __init__(
+        self, kind: str, wire: Wire, provenance: dict[str, Any], process: Process | None = None, route: Route | None = None
+    ):
+        self.kind, self.wire, self.provenance = kind, wire, provenance
+        self.route = route  # of a provider that `--ask` named
+        self._process = process
+
+    @property
+    def base_url(self) -> str:
+        return self.wire.url
+
+    @property
+    def model(self) -> str:
+        return self.wire.model
+
+    @property
+    def label(self) -> str:
+        """Name and version, for a picture: `Ollama 0.32.0`."""
+        return " ".join(filter(None, (self.provenance["name"], self.provenance["version"])))
+
+    def complete(self, prompt: str, *, stream: bool = False, **options) -> Exchange:
+        return self.wire.complete(prompt, stream=stream, **options)
+
+    def chat(self, messages: list[dict[str, str]], *, stream: bool = False, **options) -> Exchange:
+        return self.wire.chat(messages, stream=stream, **options)
+
+    def close(self) -> None:
+        self.wire.close()
+        if self._process:
+            self._process.close()
+
+    def __enter__(self) -> "Server":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+
+def connect(kind: str, url: str, model: str, name: str, version: str | None, digest: str | None) -> Server:
+    wire: Wire = Ollama(url, model) if kind == "ollama" else OpenAI(url, model, key=key_in(KEY_VARIABLE))
+    return Server(kind, wire, describe(kind, name, version, model, digest))
+
+
+def describe(kind: str, name: str, version: str | None, model: str, digest: str | None) -> dict[str, Any]:
+    return {"kind": kind, "name": name, "version": version, "model": model, "digest": digest, "sha256": None}
+
+
+def server_at(route: Route) -> Server:
+    """A provider to be asked directly, in the OpenAI shape."""
+    model = route.model.partition("/")[2]
+    prefix = "/v1" if route.api_base.rstrip("/").endswith("/v1") else ""
+    wire = OpenAI(base_url(route.api_base), model, prefix=prefix, key=route.key)
+    return Server("openai", wire, describe("openai", route.name, None, model, None), route=route)

@@ -1,0 +1,44 @@
+"""One sitting: which folder its server serves, and what a run shows while something is fetched."""
+
+import io
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from pipeline.model import find as find_model
+from pipeline.model.find import ModelChoice
+from pipeline.run.build import Row
+from pipeline.run.console import Screen
+from pipeline.run.session import Sitting
+from pipeline.serving.find import ServerChoice
+from pipeline.slide import Verdict
+from topics import slides
+
+SERVED = ServerChoice("transformers serve", "transformers serve", "its identity", ())
+
+
+def nothing(*told: object) -> None:
+    pass
+
+
+@pytest.mark.parametrize("custom", [False, True])
+def test_the_embedded_server_serves_the_embedded_model_whatever_a_folder_is_called(custom, monkeypatch, loaded_model):
+    monkeypatch.setattr(find_model, "embedded_folder", lambda say, progress: Path("/the/embedded/one"))
+    choice = ModelChoice(find_model.EMBEDDED, "identity", custom, (), lambda say, progress, dtype: loaded_model)
+    with Sitting("Hi", choice, SERVED, nothing, nothing) as sitting:
+        assert sitting._served_folder() == (Path("/the/embedded/one") if custom else loaded_model.path)
+
+
+def test_a_download_has_a_bar_until_the_slide_is_taken():
+    screen = Screen()
+    screen.console, screen.live = Console(force_terminal=True, file=io.StringIO()), True
+    with screen.working():
+        screen.fetching("model.safetensors", 5_000_000, 0)  # before there is anything to take: nothing to show it beside
+        screen.start(2, 2)
+        screen.fetching("model.safetensors", 0, 0)
+        screen.fetching("model.safetensors", 125_400_000, 548_000_000)
+        (task,) = [task for task in screen._progress.tasks if task.description == "model.safetensors"]
+        assert (task.completed, task.total) == (125, 548)
+        screen.taken(slides()[0], Row(slides()[0], Verdict(True, "", "")))
+        assert [task.description for task in screen._progress.tasks] == ["photographing", "drawing"]
