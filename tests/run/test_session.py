@@ -10,6 +10,7 @@ from pipeline.model import find as find_model
 from pipeline.model.find import ModelChoice
 from pipeline.run.build import Row
 from pipeline.run.console import Screen
+from pipeline.run.plan import Setting
 from pipeline.run.session import Sitting
 from pipeline.serving.find import ServerChoice
 from pipeline.slide import Verdict
@@ -26,7 +27,7 @@ def nothing(*told: object) -> None:
 def test_the_embedded_server_serves_the_embedded_model_whatever_a_folder_is_called(custom, monkeypatch, loaded_model):
     monkeypatch.setattr(find_model, "embedded_folder", lambda say, progress: Path("/the/embedded/one"))
     choice = ModelChoice(find_model.EMBEDDED, "identity", custom, (), lambda say, progress, dtype: loaded_model)
-    with Sitting("Hi", choice, SERVED, nothing, nothing) as sitting:
+    with Sitting(Setting("Hi", "", ""), choice, SERVED, nothing, nothing) as sitting:
         assert sitting._served_folder() == (Path("/the/embedded/one") if custom else loaded_model.path)
 
 

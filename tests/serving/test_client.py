@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 
 from fake_server import FAULTS, MODEL, PIECES, TEXT, FakeServer, deaf_port
 from pipeline.errors import BadInput, MissingPart
-from pipeline.serving import address, gateway, stream
+from pipeline.serving import address, gateway
 from pipeline.serving.address import base_url, is_loopback, key_in, ollama_url
 from pipeline.serving.client import Wire, WireError, same_model
 from pipeline.serving.dialects import Ollama, OpenAI
+from pipeline.serving.stream import Broken, events, lines, parsed
 from serving_fixtures import server_of
 
 DIALECTS = pytest.mark.parametrize("dialect", [Ollama, OpenAI])
@@ -80,12 +81,12 @@ def test_lines_are_whole_wherever_the_stream_is_cut(texts, newline, data):
     stream = "".join(text + newline for text in texts).encode()
     cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=20)))
     chunks = [stream[a:b] for a, b in zip([0, *cuts], [*cuts, len(stream)], strict=True)]
-    assert list(stream.lines(iter(chunks))) == texts
+    assert list(lines(iter(chunks))) == texts
 
 
 def test_events_may_have_comments_names_and_several_data_lines():
     stream = b': keep-alive\n\nevent: chunk\nid: 7\ndata: {"a":\ndata: 1}\n\ndata:{"b": 2}\n\ndata: [DONE]\n\ndata: {"c": 3}\n\n'
-    assert list(stream.events(iter([stream]))) == [{"a": 1}, {"b": 2}]
+    assert list(events(iter([stream]))) == [{"a": 1}, {"b": 2}]
 
 
 def test_a_count_that_is_missing_is_not_zero():
@@ -361,8 +362,8 @@ def test_a_list_of_models_of_another_shape_is_one_line(answer, monkeypatch):
     "said", [{"error": {"message": None, "code": 500}}, {"error": {"code": 1}}, {"error": "so"}, {"error": [1]}]
 )
 def test_an_error_of_any_shape_is_read(said):
-    with pytest.raises(stream.Broken, match=r"reported an error: ."):
-        stream.parsed(json.dumps({"error": said}))
+    with pytest.raises(Broken, match=r"reported an error: ."):
+        parsed(json.dumps({"error": said}))
 
 
 def test_fetching_a_model_may_take_more_bytes_than_an_answer(monkeypatch):
@@ -386,7 +387,7 @@ def test_only_the_wire_opens_connections_to_servers():
     from pipeline.paths import BUILD
 
     users = {path.name for path in BUILD.rglob("*.py") if "import requests" in path.read_text("utf-8")}
-    assert users == {"wire.py"}
+    assert users == {"client.py"}
 
 
 def closed_port() -> str:

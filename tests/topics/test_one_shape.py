@@ -14,6 +14,7 @@ from pipeline.errors import BadInput, MissingPart
 from pipeline.paths import BUILD, REPO
 from pipeline.serving import gateway
 from pipeline.serving.providers import PROVIDERS, ask_route, table
+from pipeline.serving.server import server_at
 from pipeline.slide import assert_holds, to_json
 from serving_fixtures import drawn, lab_of, server_of, taken
 from topics.one_shape import SHARED, SLIDES
@@ -134,7 +135,7 @@ def test_a_missing_key_is_one_line_naming_its_variable(provider, monkeypatch):
     monkeypatch.setenv(provider.key_variable, KEY)
     route = ask_route(provider.prefix + provider.model)
     assert KEY not in repr(route) and KEY not in route.identity
-    server = route.server()
+    server = server_at(route)
     assert server.model == provider.model and KEY not in repr(server.provenance)
     path, _ = server.wire.conversation(QUESTION, {}, False)
     assert server.base_url + path == f"{provider.url}/chat/completions"
