@@ -15,13 +15,12 @@ from pipeline.drawing.canvas import Canvas
 from pipeline.errors import DeckError
 from pipeline.lab import Lab
 from pipeline.model import find as find_model
-from pipeline.serving import find as find_server
-from pipeline.serving.find import Server, connect
+from pipeline.serving.server import KEY_VARIABLE, Server, connect
 from pipeline.slide import Data, Slide, to_json
 
 SENTENCE = "The beekeeper opened the"
 FAKE = [sys.executable, str(Path(fake_server.__file__))]
-TEST, MARKS = "DECK_TEST", ("keeper.py", "transformers.cli.transformers", "fake_server.py", "/ollama")
+TEST, MARKS = "DECK_TEST", ("watchdog.py", "transformers.cli.transformers", "fake_server.py", "/ollama")
 
 
 @pytest.fixture(scope="session")
@@ -32,7 +31,7 @@ def served() -> Iterator[Callable[[], Server]]:
     def start() -> Server:
         if not running:
             try:
-                running.append(find_server.begin_transformers(find_model.embedded_folder()).ready())
+                running.append(start.begin_transformers(find_model.embedded_folder()).ready())
             except DeckError as error:
                 pytest.exit(f"the tests need the real server: {error}", returncode=error.exit_code)
         return running[0]
@@ -54,7 +53,7 @@ def nothing_there(monkeypatch, tmp_path):
         monkeypatch.setenv("OLLAMA_HOST", gone.url)
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     monkeypatch.setenv("OLLAMA_MODELS", str(tmp_path / "models"))
-    monkeypatch.delenv(find_server.KEY_VARIABLE, raising=False)
+    monkeypatch.delenv(KEY_VARIABLE, raising=False)
     monkeypatch.setenv(TEST, str(tmp_path))  # every process that this test starts carries it
     yield
     assert ours() == {}

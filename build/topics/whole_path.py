@@ -67,7 +67,7 @@ def over_http(lab: Lab) -> tuple[str, str, str]:
 
 
 def same_weights(lab: Lab) -> bool:
-    from pipeline.serving.find import weights_sha256
+    from pipeline.serving.start import weights_sha256
 
     served = lab.server.provenance.get("sha256")
     return served is not None and served == weights_sha256(lab.loaded.path)

@@ -12,7 +12,7 @@ from pipeline.run.build import Row
 from pipeline.run.console import Screen
 from pipeline.run.plan import Setting
 from pipeline.run.session import Sitting
-from pipeline.serving.find import ServerChoice
+from pipeline.serving.choice import ServerChoice
 from pipeline.slide import Verdict
 from topics import slides
 

@@ -14,8 +14,9 @@ from fake_server import FAULTS, MODEL, PIECES, TEXT, FakeServer, deaf_port
 from pipeline.errors import BadInput, MissingPart
 from pipeline.serving import address, gateway
 from pipeline.serving.address import base_url, is_loopback, key_in, ollama_url
-from pipeline.serving.client import Wire, WireError, same_model
+from pipeline.serving.client import Wire, same_model
 from pipeline.serving.dialects import Ollama, OpenAI
+from pipeline.serving.line import WireError
 from pipeline.serving.stream import Broken, events, lines, parsed
 from serving_fixtures import server_of
 
@@ -164,7 +165,7 @@ def test_a_name_that_does_not_resolve_is_one_line():
 
 
 def test_an_answer_that_grows_without_end_is_given_up_by_size(monkeypatch):
-    monkeypatch.setattr("pipeline.serving.client.MAX_BYTES", 1000)
+    monkeypatch.setattr("pipeline.serving.line.MAX_BYTES", 1000)
     with FakeServer("endless") as fake, pytest.raises(WireError, match="without an end"):
         asked(line(OpenAI, fake.url, total_s=10), "complete", stream=True)
 
@@ -367,7 +368,7 @@ def test_an_error_of_any_shape_is_read(said):
 
 
 def test_fetching_a_model_may_take_more_bytes_than_an_answer(monkeypatch):
-    monkeypatch.setattr("pipeline.serving.client.MAX_BYTES", 100)
+    monkeypatch.setattr("pipeline.serving.line.MAX_BYTES", 100)
     with FakeServer(held=False) as fake:
         assert [message["status"] for message in line(Ollama, fake.url).pull()][-1] == "success"
 
@@ -387,7 +388,7 @@ def test_only_the_wire_opens_connections_to_servers():
     from pipeline.paths import BUILD
 
     users = {path.name for path in BUILD.rglob("*.py") if "import requests" in path.read_text("utf-8")}
-    assert users == {"client.py"}
+    assert users == {"line.py"}
 
 
 def closed_port() -> str:

@@ -13,7 +13,10 @@ from pipeline.errors import BadInput, DeckError, MissingPart
 from pipeline.model import find as find_model
 from pipeline.paths import BUILD
 from pipeline.serving import find as find_server
+from pipeline.serving import start
 from pipeline.serving.address import is_loopback
+from pipeline.serving.dialects import OpenAI
+from pipeline.serving.server import KEY_VARIABLE
 from serving_fixtures import FAKE, ours
 
 IDENTITY = "SmolLM2-135M-Instruct@sha256:0123"
@@ -158,7 +161,7 @@ def test_what_is_neither_a_word_nor_an_address_is_bad_input(request_):
 
 def test_a_key_for_a_url_goes_to_that_url_only(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-somebody-elses")
-    monkeypatch.setenv(find_server.KEY_VARIABLE, "sk-planted")
+    monkeypatch.setenv(KEY_VARIABLE, "sk-planted")
     with FakeServer("not an Ollama") as fake, find_server.choose(fake.url, embedded_identity=IDENTITY).start() as server:
         server.complete("A", max_tokens=7)
         assert fake.asked[-1][3]["authorization"] == "Bearer sk-planted"
@@ -170,7 +173,7 @@ def test_a_key_for_a_url_goes_to_that_url_only(monkeypatch):
 
 def test_the_real_server_computes_what_the_model_in_this_process_computes(real_server, lab):
     answer = real_server.complete(lab.sentence, max_tokens=len(lab.completion), temperature=0)
-    if find_server.weights_sha256(lab.loaded.path) != real_server.provenance["sha256"]:
+    if start.weights_sha256(lab.loaded.path) != real_server.provenance["sha256"]:
         pytest.skip("the model in this process is not the served one")
     assert answer.text == lab.decode(lab.completion)
     assert answer.prompt_tokens == len(lab.ids)
@@ -189,7 +192,7 @@ def test_the_real_server_keeps_the_greedy_sampling_of_its_first_request(real_ser
 
 
 def test_the_real_server_refuses_another_model_in_one_line(real_server):
-    wire = find_server.OpenAI(real_server.base_url, "another-model")
+    wire = OpenAI(real_server.base_url, "another-model")
     with pytest.raises(DeckError, match=r"answered 400 .*another-model") as caught:
         wire.complete("A", max_tokens=1)
     assert "\n" not in str(caught.value)

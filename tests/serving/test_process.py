@@ -16,7 +16,7 @@ from fake_server import TEXT
 from pipeline.errors import MissingPart
 from pipeline.model import find as find_model
 from pipeline.paths import BUILD
-from pipeline.serving import find as find_server
+from pipeline.serving import start
 from pipeline.serving.process import Starting, free_port
 from serving_fixtures import FAKE, ours
 
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.usefixtures("nothing_there")
 def begin(tmp_path: Path) -> Starting:
     (tmp_path / "model").mkdir(exist_ok=True)
     (tmp_path / "model" / "model.safetensors").write_bytes(b"weights")
-    return find_server.begin_transformers(tmp_path / "model", command=FAKE)
+    return start.begin_transformers(tmp_path / "model", command=FAKE)
 
 
 def test_a_started_server_answers_and_is_gone_with_its_folder_after_close(tmp_path):
@@ -60,15 +60,13 @@ def test_a_server_that_dies_while_starting_tells_its_last_words(monkeypatch, tmp
 def test_a_server_that_never_comes_up_is_given_up(monkeypatch, tmp_path):
     (tmp_path / "model").mkdir()
     with pytest.raises(MissingPart, match=r"was not up after 0\.3 s"):
-        find_server.begin_transformers(tmp_path / "model", command=[sys.executable, "-c", "import time; time.sleep(60)"]).ready(
-            KEPT_S
-        )
+        start.begin_transformers(tmp_path / "model", command=[sys.executable, "-c", "import time; time.sleep(60)"]).ready(KEPT_S)
 
 
 def test_a_real_server_of_a_broken_model_tells_why(tmp_path):
     (tmp_path / "config.json").write_text("{}")
     with pytest.raises(MissingPart, match="died while starting") as caught:
-        find_server.begin_transformers(tmp_path).ready()
+        start.begin_transformers(tmp_path).ready()
     assert "\n" not in str(caught.value) and len(str(caught.value)) < 600
 
 
@@ -77,8 +75,8 @@ def test_a_real_server_of_a_broken_model_tells_why(tmp_path):
 PARENT = """
     import sys, time; sys.path.insert(0, {build!r})
     from pathlib import Path
-    from pipeline.serving import find as find_server
-    starting = find_server.begin_transformers(Path({model!r}), command={command!r})
+    from pipeline.serving import start
+    starting = start.begin_transformers(Path({model!r}), command={command!r})
     if {up!r}:
         server = starting.ready()
     print(starting.process.folder, flush=True)
@@ -156,7 +154,7 @@ def test_a_server_whose_keeper_dies_first_never_starts():
 def test_the_real_server_goes_even_when_its_keeper_is_killed():
     with run_parent(find_model.embedded_folder(), None, up=False) as parent:
         folder = parent.stdout.readline().strip()
-        keeper = next(pid for pid, command in ours().items() if any(part.endswith("keeper.py") for part in command))
+        keeper = next(pid for pid, command in ours().items() if any(part.endswith("watchdog.py") for part in command))
         while not psutil.Process(keeper).children():
             time.sleep(0.02)
         psutil.Process(keeper).kill()

@@ -11,8 +11,9 @@ from pipeline.model.find import ModelChoice
 from pipeline.model.load import Progress, Say
 from pipeline.run.plan import Setting
 from pipeline.serving import gateway
-from pipeline.serving.find import Server, ServerChoice
+from pipeline.serving.choice import ServerChoice
 from pipeline.serving.process import Starting
+from pipeline.serving.server import Server
 
 
 def import_litellm() -> None:

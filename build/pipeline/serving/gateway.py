@@ -19,7 +19,7 @@ from typing import Any
 from pipeline.deadline import within
 from pipeline.errors import MissingPart
 from pipeline.serving.address import is_loopback
-from pipeline.serving.client import CONNECT_S, MAX_BYTES, READ_S, TOTAL_S, Unreachable, WireError
+from pipeline.serving.line import CONNECT_S, MAX_BYTES, READ_S, TOTAL_S, Unreachable, WireError
 from pipeline.serving.providers import Route
 from pipeline.serving.server import Server
 from pipeline.serving.stream import Message

@@ -1,6 +1,6 @@
 """Keeps one server for as long as its parent lives, and not a moment longer. Run as a program; standard library only.
 
-    python keeper.py FOLDER COMMAND…
+    python watchdog.py FOLDER COMMAND…
 
 The command runs in FOLDER, in a process group of its own, its output in FOLDER/log. The parent holds the other end of
 our standard input: when that closes (the parent is done, or dead of whatever cause), the group is ended and FOLDER is

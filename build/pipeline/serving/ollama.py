@@ -1,0 +1,103 @@
+"""Finds an Ollama: one that runs, or an `ollama` on PATH; and has it fetch the model when that is missing."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from pipeline.checksum import file_sha256
+from pipeline.errors import MissingPart
+from pipeline.model.load import Say
+from pipeline.serving.address import ollama_url
+from pipeline.serving.choice import ServerChoice
+from pipeline.serving.dialects import Ollama
+from pipeline.serving.line import Unreachable, WireError
+from pipeline.serving.start import begin_ollama
+
+MODEL = "qwen2.5:0.5b"  # what is asked of an Ollama
+PROBE_S = 1.0  # loopback answers in a millisecond; a remote OLLAMA_HOST gets a second
+
+
+def running_ollama(offline: bool, say: Say) -> ServerChoice | str:
+    """The Ollama at OLLAMA_HOST with MODEL in it, or why not, in a phrase."""
+    url = ollama_url(os.environ.get("OLLAMA_HOST", ""))
+    wire = Ollama(url, MODEL, connect_s=PROBE_S, read_s=5.0, total_s=10.0)
+    try:
+        version = wire.version()
+    except Unreachable:
+        return f"no Ollama answers at {url}"
+    except WireError as error:
+        return f"no Ollama at {url}: {error}"
+    try:
+        held = hold(wire, offline, say)
+    except WireError as error:
+        return f"the Ollama at {url} does not hold {MODEL} and could not fetch it ({error})"
+    finally:
+        wire.close()
+    if isinstance(held, str):
+        return f"the Ollama at {url} {held}"
+    digest = held.get("digest")
+    line = f"Ollama {version} at {url} with {MODEL}"
+    return ServerChoice("ollama", "Ollama", f"ollama {version} {MODEL} {digest}", (line,), url, None, MODEL, digest, version)
+
+
+def hold(wire: Ollama, offline: bool, say: Say) -> dict[str, Any] | str:
+    """What the Ollama says of MODEL, after fetching it when it is missing; or why it has none."""
+    held = wire.tag()
+    if held is None and offline:
+        return f"lacks {MODEL} (this run fetches none; run `ollama pull {MODEL}`)"
+    if held is None:
+        wire.limits, wire.total_s = (wire.limits[0], 120.0), 120.0
+        for line in progress(wire.pull()):
+            say(line)
+        held = wire.tag()
+    return held or f"lacks {MODEL} even after fetching it"
+
+
+def progress(messages: Iterator[dict[str, Any]]) -> Iterator[str]:
+    """A pull's messages as lines of a progress bar, one per five hundredths."""
+    shown = None
+    for message in messages:
+        total, done = message.get("total"), message.get("completed") or 0
+        share, line = None, f"fetching {MODEL}: {message.get('status', '')}"
+        if total:
+            share = int(20 * done / total)
+            line = f"fetching {MODEL}  [{'█' * share}{'·' * (20 - share)}] {done / 1e6:.0f} of {total / 1e6:.0f} MB"
+        if (key := (share, message.get("digest"), None if share is not None else line)) != shown:
+            shown = key
+            yield line
+
+
+def ollama_on_path(offline: bool, say: Say) -> ServerChoice | str:
+    """An `ollama` program that we can start, with MODEL on its disk (fetched if need be); or why not."""
+    program = shutil.which("ollama")
+    if program is None:
+        return "no ollama on PATH"
+    try:
+        said = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=10, check=True).stdout
+    except (OSError, subprocess.SubprocessError) as error:
+        return f"{program} does not run ({type(error).__name__})"
+    version = said.split()[-1] if said.split() else None
+    digest = manifest_digest(MODEL)
+    if digest is None:
+        if offline:
+            return f"{program} has no {MODEL} (this run fetches none)"
+        try:
+            with begin_ollama(program, MODEL, must_hold=False).ready() as server:
+                assert isinstance(server.wire, Ollama)
+                hold(server.wire, offline, say)
+        except MissingPart as error:
+            return f"{program} could not fetch {MODEL} ({error})"
+        digest = manifest_digest(MODEL)
+    line = f"ollama {version} on PATH with {MODEL}"
+    return ServerChoice("ollama", "Ollama", f"ollama {version} {MODEL} {digest}", (line,), None, program, MODEL, digest, version)
+
+
+def manifest_digest(model: str) -> str | None:
+    """The digest of a model on Ollama's disk: the SHA-256 of its manifest, which is what `/api/tags` reports."""
+    store = Path(os.environ.get("OLLAMA_MODELS") or Path(os.path.expanduser("~")) / ".ollama" / "models")
+    name, _, tag = model.partition(":")
+    path = next((store / "manifests").glob(f"*/library/{name}/{tag or 'latest'}"), None)
+    return file_sha256(path) if path else None
