@@ -6,7 +6,9 @@ from itertools import combinations
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
-from pipeline.drawing.canvas import HEIGHT, LABEL, MARGIN, PIXEL, STRIP, WIDTH, Canvas
+from pipeline.drawing.canvas import Canvas
+from pipeline.drawing.fonts import PIXEL
+from pipeline.drawing.layout import HEIGHT, LABEL, MARGIN, STRIP, WIDTH
 
 SLACK = 3  # pixels: a glyph's box is a little larger than its ink
 STRIP_TOP = HEIGHT - 100  # below this stand the strip's own, smaller letters

@@ -6,7 +6,6 @@ score. They need the model, loaded with eager attention.
 
 import sys
 from pathlib import Path
-from typing import Any
 
 if __name__ == "__main__":
     sys.path[0] = str(Path(__file__).resolve().parents[1])
@@ -14,7 +13,11 @@ if __name__ == "__main__":
 import numpy as np
 
 from pipeline.distributions import by_rank
-from pipeline.drawing.canvas import BLUE, FAINT, GREY, HEIGHT, INK, MARGIN, ORANGE, WIDTH, Box, Canvas, mix, visible
+from pipeline.drawing.canvas import Canvas
+from pipeline.drawing.charts import Bar, Plane, tiles_and_bars
+from pipeline.drawing.layout import GAP, LABEL, NOTE, TILE, Box
+from pipeline.drawing.palette import BLUE, GREY, INK, ORANGE, mix
+from pipeline.drawing.sheet import Line
 from pipeline.errors import BadInput
 from pipeline.lab import Lab
 from pipeline.model.parts import enough_tokens
@@ -25,6 +28,8 @@ AHEAD_BOUND = 1e-4  # the same kernels on the same shapes: earlier positions mov
 SHOWN_POSITIONS = 14  # rows and columns shown: more would be too narrow for a token
 SAMPLE = 12  # ids, spread over the vocabulary, whose logits slide 11 keeps of both runs at every position
 LABELLED = 5  # of the highest logits
+MOST_LOOKED_AT = 6  # tokens drawn with a bar, of those the last one looks at
+UPRIGHT = 122  # pixels under the triangle for the tokens of its columns
 
 
 # --- 10 · one attention head ---
@@ -105,35 +110,42 @@ def draw_attention(canvas: Canvas, data: Data) -> None:
         finding = f"this head spends {data['one_back']:.0%} of its attention on the one just before"
     else:
         finding = f"this head spends {data['looking_back']:.0%} of its attention on one token before"
-    canvas.headline(f"No token looks ahead: {finding}")
-    canvas.reading("Each row is a token, each column one it may look at, in percent. Each whole row sums to 100.")
-    cell, left, top = min(90.0, 616 / count), 290, 232
-    for row in range(count):
-        y, last = top + row * cell, row == count - 1
-        canvas.tile(pieces[start + row], MARGIN, y + cell / 2 - 20, size=22, width=218, fill=mix(BLUE, 0.18) if last else FAINT)
-        for column in range(row + 1):
-            share = rows[row, start + column]
-            canvas.box(left + column * cell, y, cell - 3, cell - 3, fill=mix(BLUE, 0.04 + 0.96 * share), radius=1)
-            if cell >= 54 and share >= 0.01:
-                canvas.text(left + (column + 0.5) * cell - 1, y + cell / 2 - 1, f"{100 * share:.0f}", size=24, align="center",
-                            color="white" if share > 0.45 else INK)  # fmt: skip
-        canvas.text(left + (row + 0.5) * cell - 1, top + count * cell + 8, visible(pieces[start + row]), size=22, mono=True,
-                    color=GREY, align="center", valign="top", rotation=90, wrap=110, lines=1, smallest=22)  # fmt: skip
-    canvas.text(left + count * cell - 6, top + 0.5 * cell, "not yet written", size=26, color=GREY, align="right")
-    x = left + count * cell + 90
+    body = canvas.titled(
+        f"No token looks ahead: {finding}",
+        "Each row is a token, each column one it may look at, in percent. Each whole row sums to 100.",
+    )
+    upper, feet = body.rows(..., UPRIGHT, gap=GAP)
+    heads, grid, beside = upper.columns(220, upper.h, ..., gap=GAP)
+    cells = grid.grid(count, count)
+    for row, (lane, piece) in enumerate(zip(heads.even_rows(count), pieces[start:], strict=True)):
+        canvas.put_tile(
+            lane.place(lane.w, min(lane.h - 3, NOTE * TILE)), piece, size=NOTE, accent=BLUE if row == count - 1 else None
+        )
+        for share, cell in zip(rows[row, start:], cells[row][: row + 1], strict=False):
+            canvas.box(cell.inset(1.5), fill=mix(BLUE, 0.04 + 0.96 * share), radius=1)
+            if cell.w > 2 * NOTE and share >= 0.01:
+                ink = "white" if share > 0.45 else INK
+                canvas.put(cell, f"{100 * share:.0f}", size=NOTE, align="center", color=ink)
+    for piece, foot in zip(pieces[start:], Box(grid.x, feet.y, grid.w, feet.h).even_columns(count), strict=True):
+        canvas.put_upright(foot, piece, color=GREY)
+    canvas.put(grid.even_rows(count)[0], "not yet written", align="right", color=GREY)
+    draw_last_row(canvas, data, beside.inset(4 * GAP, 0))
+
+
+def draw_last_row(canvas: Canvas, data: Data, beside: Box) -> None:
+    """Where the newest token looks most, as bars."""
+    pieces, last, count = data["pieces"], np.array(data["rows"])[-1], len(data["rows"])
     name = f"layer {data['layer']} of {data['layers']}, head {data['head']} of {data['heads']}"
-    canvas.text(x, top + 20, name, size=28, weight="bold")
-    if start:
-        canvas.text(x, top + 64, f"the last {count} of {len(pieces)} tokens are shown", size=24, color=GREY)
-    canvas.text(x, top + 130, "the last row: from", size=24, color=GREY)
-    canvas.tile(pieces[-1], x, top + 152, size=26, width=220, fill=mix(BLUE, 0.18))
-    canvas.text(x, top + 240, "it looks at", size=24, color=GREY)
-    for place, position in enumerate(np.argsort(-rows[-1], kind="stable")[:6].tolist()):
-        y, share = top + 265 + place * 62, rows[-1, position]
-        canvas.tile(pieces[position], x, y, size=24, width=220, fill=FAINT)
-        length = (WIDTH - MARGIN - x - 340) * share
-        canvas.box(x + 234, y + 5, max(length, 2), 34, fill=BLUE, radius=1)
-        canvas.text(x + 248 + length, y + 22, f"{share:.0%}" if share >= 0.01 else "< 1%", size=24, color=BLUE)
+    shown = f"the last {count} of {len(pieces)} tokens are shown" if count < len(pieces) else ""
+    head, asks, newest, looks, chart = beside.rows(100, 40, 50, 60, ...)
+    canvas.stack(head, Line(name, weight="bold"), Line(shown, NOTE, GREY), down="top")
+    canvas.put(asks, "the last row: from", size=NOTE, color=GREY)
+    canvas.put_tile(newest.columns(220, ...)[0], pieces[-1], accent=BLUE)
+    canvas.put(looks, "it looks at", size=NOTE, color=GREY)
+    best = np.argsort(-last, kind="stable")[:MOST_LOOKED_AT].tolist()
+    told = [Bar(last[place], f"{last[place]:.0%}" if last[place] >= 0.01 else "< 1%") for place in best]
+    lanes = chart.even_rows(len(best), gap=GAP, most=50)
+    tiles_and_bars(canvas, lanes, [pieces[place] for place in best], told, tile=220, chosen=None, full=1)
 
 
 # --- 11 · every raw logit ---
@@ -194,45 +206,51 @@ def spoil_every_logit(data: Data, lab: Lab) -> Data:
 
 def draw_every_logit(canvas: Canvas, data: Data) -> None:
     logits = np.array(data["logits"])
-    canvas.headline(f"One call scores all {len(logits):,} tokens at once, and a later token changes no earlier score")
-    canvas.reading(
-        "Upper: one dot a token of the vocabulary, by id. Lower: how far each position's scores move with another last token."
+    body = canvas.titled(
+        f"One call scores all {len(logits):,} tokens at once, and a later token changes no earlier score",
+        "Upper: one dot a token of the vocabulary, by id. Lower: how far each position's scores move with another last token.",
     )
-    axes = canvas.chart(170, 240, WIDTH - MARGIN - 170, 440, ylabel="raw logit", xlabel="token id")
-    axes.plot(np.arange(len(logits)), logits, ".", color=GREY, markersize=1.6, alpha=0.35, rasterized=True, zorder=1)
+    upper, lower = body.rows(..., 150, gap=110)
     span = logits.max() - logits.min()
-    axes.set(xlim=(0, len(logits)), ylim=(logits.min() - 0.05 * span, logits.max() + 0.16 * span))
-    axes.set_xticks([tick for tick in axes.get_xticks() if 0 <= tick < 0.97 * len(logits)])  # no label beyond the edge
-    axes.xaxis.set_major_formatter(lambda value, _: f"{int(value):,}")
-    label_best(canvas, axes, logits, data["best"])
+    heights = (logits.min() - 0.05 * span, logits.max() + 0.16 * span)
+    plane = Plane.over(upper.columns(100, ...)[1], (0, len(logits)), heights)
+    ids, scores = ({value: f"{value:,.0f}".replace("-", "−") for value in scale.ticks(6)} for scale in (plane.across, plane.up))
+    plane.frame(canvas, ids, scores, across_name="token id", up_name="raw logit")
+    canvas.dots([plane.at(*point) for point in enumerate(logits.tolist())], color=GREY, size=2.5, strength=0.35, z=1)
+    label_best(canvas, plane, logits, data["best"])
+    draw_moved(canvas, data, lower)
+
+
+def draw_moved(canvas: Canvas, data: Data, lower: Box) -> None:
+    """Under each token, how far its scores move when the last one is replaced."""
     pieces, moved = data["pieces"], data["moved"]
     shown = list(range(max(0, len(pieces) - SHOWN_POSITIONS), len(pieces)))
-    width = min(200.0, (WIDTH - 2 * MARGIN - 190) / len(shown))
-    for place, position in enumerate(shown):
-        last = position == len(pieces) - 1
-        left = MARGIN + 190 + place * width
-        canvas.tile(data["replaced_by"] if last else pieces[position], left, 830, size=24, width=width - 8,
-                    fill=mix(ORANGE, 0.2) if last else FAINT)  # fmt: skip
-        text = f"{moved[position]:.1f}" if last else "0" if moved[position] == 0 else f"{moved[position]:.0e}"
-        canvas.text(left + width / 2 - 4, 906, text, size=24, color=ORANGE if last else INK, weight="bold", align="center")
+    heads, columns = lower.columns(180, ..., gap=GAP)
+    head, foot = heads.rows(45, 45, gap=GAP)
     whole = len(shown) == len(pieces)
-    canvas.text(MARGIN, 852, "last replaced" if whole else f"the last {len(shown)}", size=24, color=ORANGE if whole else GREY)
-    canvas.text(MARGIN, 906, "scores move", size=24, color=GREY)
+    first = "last replaced" if whole else f"the last {len(shown)}"
+    canvas.put(head, first, size=NOTE, color=ORANGE if whole else GREY)
+    canvas.put(foot, "scores move", size=NOTE, color=GREY)
+    for position, column in zip(shown, columns.even_columns(len(shown), gap=8, most=192), strict=True):
+        last = position == len(pieces) - 1
+        tile, value = column.rows(45, 45, ..., gap=GAP)[:2]
+        canvas.put_tile(tile, data["replaced_by"] if last else pieces[position], size=NOTE, accent=ORANGE if last else None)
+        text = f"{moved[position]:.1f}" if last else "0" if moved[position] == 0 else f"{moved[position]:.0e}"
+        canvas.put(value, text, size=NOTE, color=ORANGE if last else INK, weight="bold", align="center")
 
 
-def label_best(canvas: Canvas, axes: Any, logits: np.ndarray, best: list[Data]) -> None:
+def label_best(canvas: Canvas, plane: Plane, logits: np.ndarray, best: list[Data]) -> None:
     """Tiles over the dots of the highest logits; one that would cover another, or another's dot, is left out."""
-    spots = [axes.transData.transform((token["id"], logits[token["id"]])) for token in best]
-    taken = [Box(x - 8, HEIGHT - y - 8, 16, 16) for x, y in spots]
+    spots = [plane.at(token["id"], float(logits[token["id"]])) for token in best]
+    taken = [Box(x, y, 0, 0).inset(-8) for x, y in spots]
     for rank, (token, (x, y)) in enumerate(zip(best, spots, strict=True)):
-        color, size = (BLUE, 26) if rank == 0 else (INK, 22)
-        axes.plot([token["id"]], [logits[token["id"]]], "o", color=color, markersize=8, clip_on=False, zorder=3)
+        size = NOTE if rank == 0 else LABEL
+        canvas.dots([(x, y)], color=BLUE if rank == 0 else INK, size=11)
         width = min(canvas.tile_width(token["text"], size), 300.0)
-        left = min(max(x - width / 2, 180), WIDTH - MARGIN - width)
-        spot = Box(left, HEIGHT - y - 12 - 1.8 * size, width, 1.8 * size)
+        left = min(max(x - width / 2, plane.box.x + GAP), plane.box.right - width)
+        spot = Box(left, y - GAP - TILE * size, width, TILE * size)
         if not any(overlap(spot, other) for other in taken):
-            fill = mix(BLUE, 0.18) if rank == 0 else FAINT
-            taken.append(canvas.tile(token["text"], spot.x, spot.y, size=size, width=width, fill=fill))
+            taken.append(canvas.put_tile(spot, token["text"], size=size, accent=BLUE if rank == 0 else None))
 
 
 def overlap(one: Box, other: Box) -> bool:

@@ -3,7 +3,6 @@
 import copy
 import sys
 import time
-from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -11,7 +10,11 @@ from typing import Any
 if __name__ == "__main__":
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
-from pipeline.drawing.canvas import BLUE, GREY, INK, MARGIN, PALE, WIDTH, Canvas
+from pipeline.drawing.canvas import Canvas
+from pipeline.drawing.charts import Scale
+from pipeline.drawing.layout import LEADING, NUMBER, TITLE, Box
+from pipeline.drawing.palette import BLUE, GREY, INK, PALE
+from pipeline.drawing.sheet import Line
 from pipeline.lab import Lab
 from pipeline.slide import Data, Slide, Verdict
 
@@ -75,32 +78,33 @@ def spoil_throughput(data: Data, lab: Lab) -> Data:
 
 
 def draw_throughput(canvas: Canvas, data: Data) -> None:
-    write = partial(canvas.text, valign="center_baseline")
     runs = data["runs"]
     ratio = {run["batch"]: run["ratio"] for run in runs}
-    canvas.headline(f"Eight rows at once: {ratio[8]:.1f} times the tokens per second of one row; sixteen: {ratio[16]:.1f} times")
-    canvas.reading(
-        f"Tokens per second as a multiple of batch 1: bar = median of {data['rounds']} rounds, whisker = worst to best round."
+    body = canvas.titled(
+        f"Eight rows at once: {ratio[8]:.1f} times the tokens per second of one row; sixteen: {ratio[16]:.1f} times",
+        f"Tokens per second as a multiple of batch 1: bar = median of {data['rounds']} rounds, whisker = worst to best round.",
     )
-    top, foot, room = 300, 845, (WIDTH - 2 * MARGIN) / len(runs)
-    tall = (foot - top) / max(run["highest"] for run in runs)
-    canvas.line([(MARGIN, foot), (WIDTH - MARGIN, foot)], color=PALE, width=3)
-    for index, run in enumerate(runs):
-        center, chosen = MARGIN + (index + 0.5) * room, run["batch"] == 8
-        color = BLUE if chosen else PALE
-        canvas.box(center - 85, foot - run["ratio"] * tall, 170, run["ratio"] * tall, fill=color, radius=4)
+    chart, foot = body.rows(..., 110)
+    columns = chart.even_columns(len(runs))
+    scale = Scale(0, max(run["highest"] for run in runs), chart.bottom, chart.y + NUMBER * LEADING)
+    canvas.line([(chart.x, chart.bottom), (chart.right, chart.bottom)], color=PALE, width=3)
+    for run, column in zip(runs, columns, strict=True):
+        chosen, x = run["batch"] == 8, column.center[0]
+        color, weight = (BLUE, "bold") if chosen else (INK, "regular")
+        bar = column.place(170, chart.bottom - scale.at(run["ratio"]), down="bottom")
+        canvas.box(bar, fill=BLUE if chosen else PALE, radius=4)
+        top = scale.at(max(run["ratio"], run["highest"]))
         if run["highest"] > run["lowest"]:
-            ends = [foot - run[name] * tall for name in ("lowest", "highest")]
-            canvas.line([(center, ends[0]), (center, ends[1])], color=INK, width=3, z=3)
-            for y in ends:
-                canvas.line([(center - 16, y), (center + 16, y)], color=INK, width=3, z=3)
-        y = foot - max(run["ratio"], run["highest"]) * tall - 34
-        weight = "bold" if chosen else "regular"
-        write(center, y, f"{run['ratio']:.1f} ×", size=40, weight="bold", color=BLUE if chosen else INK, align="center")
-        write(center, foot + 38, f"batch {run['batch']}", size=32, weight=weight, align="center")
+            low, high = scale.at(run["lowest"]), scale.at(run["highest"])
+            for ends in ([(x, low), (x, high)], [(x - 16, low), (x + 16, low)], [(x - 16, high), (x + 16, high)]):
+                canvas.line(ends, width=3, z=3)
+        label = Box(column.x, top - NUMBER * LEADING, column.w, NUMBER * LEADING)
+        canvas.put(label, f"{run['ratio']:.1f} ×", size=NUMBER, weight="bold", color=color, align="center")
         rate = run["tokens_per_second"]
         told = f"{rate:,.0f} tokens/s" if rate >= 100 else f"{rate:.3g} tokens/s"
-        write(center, foot + 84, told, size=26, color=BLUE if chosen else GREY, align="center")
+        name = Line(f"batch {run['batch']}", TITLE, weight=weight)
+        under = Line(told, color=BLUE if chosen else GREY)
+        canvas.stack(Box(column.x, foot.y, column.w, foot.h), name, under, align="center")
 
 
 SLIDES = [

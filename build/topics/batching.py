@@ -5,9 +5,7 @@ batch run without them. They need the model.
 """
 
 import copy
-import math
 import sys
-from functools import partial
 from pathlib import Path
 
 if __name__ == "__main__":
@@ -15,10 +13,13 @@ if __name__ == "__main__":
 
 import numpy as np
 
-from pipeline.drawing.canvas import BLUE, FAINT, GREEN, GREY, INK, MARGIN, ORANGE, PALE, WIDTH, Canvas, mix
+from pipeline.drawing.canvas import Canvas
+from pipeline.drawing.charts import Ruler
+from pipeline.drawing.layout import BODY, GAP, LABEL, LEADING, NOTE, TILE, Box, Share
+from pipeline.drawing.palette import BLUE, GREY, INK, ORANGE, PALE
 from pipeline.lab import Lab
 from pipeline.slide import Data, Slide, Verdict
-from pipeline.text import amount, counted, power_of_ten
+from pipeline.text import amount, counted
 
 OTHERS = (  # of three lengths, so that the rows stay ragged whatever the sentence
     "The capital of France is",
@@ -28,6 +29,8 @@ OTHERS = (  # of three lengths, so that the rows stay ragged whatever the senten
 BOUND = 1e-3  # a batch adds in another order: float32 leaves some 1e-4 of a logit; padding read as text moves it by tens
 WATCHED = 5  # logits of each row kept as evidence
 COLUMNS = 13  # of a batch drawn tile by tile
+PARTS = (560, ..., 560)  # pixels of the second figure: the row, the differences, the next tokens
+RUNS = ("alone", "careful", "careless")
 
 
 def rows_of(lab: Lab) -> list[list[int]]:
@@ -97,46 +100,38 @@ def spoil_padding(data: Data, lab: Lab) -> Data:
 
 
 def draw_padding(canvas: Canvas, data: Data) -> None:
-    write = partial(canvas.text, valign="center_baseline")
     rows, longest = data["rows"], data["longest"]
-    canvas.headline(
+    body = canvas.titled(
         f"{len(rows)} rows of {data['shortest']} to {longest} tokens become one {len(rows)} × {longest} batch: "
-        f"{data['pads']} of its {data['cells']} cells are padding"
-    )
-    canvas.reading(
-        "Padding goes in front, so that every row ends in the last column. The mask hides it; positions count from the text."
+        f"{data['pads']} of its {data['cells']} cells are padding",
+        "Padding goes in front, so that every row ends in the last column. The mask hides it; positions count from the text.",
     )
     columns = list(range(longest)) if longest <= COLUMNS else [0, None, *range(longest - COLUMNS + 2, longest)]
-    left = 156
-    room = (WIDTH - MARGIN - left + 8) / len(columns)
-    if longest > COLUMNS:
-        note = f"⋯ {longest - COLUMNS + 1} columns ⋯"
-        write(left + 1.5 * room, 236, note, size=22, color=GREY, align="center")
-    grids = (("padded", "tokens", "", 260, 60, 52), ("mask", "mask", "1: text, 0: padding", 560, 44, 37),
-             ("positions", "position ids", "counted from the first token of the text", 797, 44, 37))  # fmt: skip
-    for name, title, told, top, pitch, height in grids:
-        write(MARGIN, top - 27, title, size=26, weight="bold")
-        write(MARGIN + 180, top - 27, told, size=24, color=GREY)
-        for index, row in enumerate(rows):
-            y, pads = top + index * pitch, longest - len(row["ids"])
-            middle = y + height / 2 - 3  # the letters' own middle lies a little lower
-            write(MARGIN, middle, f"row {index + 1}", size=24, color=GREY)
-            for place, column in enumerate(columns):
-                x = left + place * room
-                center = x + room / 2 - 4
-                if column is None:
-                    write(center, middle, "⋯", size=26, color=PALE, align="center")
-                    continue
-                value = str(row[name][column])
-                if column < pads:
-                    canvas.box(x, y, room - 8, height, edge=PALE, dashed=True)
-                    shown = "pad" if name == "padded" else value
-                    write(center, middle, shown, size=22, color=GREY, align="center")
-                elif name == "padded":
-                    canvas.tile(row["pieces"][column - pads], x, y, size=29, width=room - 8, fill=mix(BLUE, 0.2))
-                else:
-                    canvas.box(x, y, room - 8, height, fill=mix(BLUE, 0.2))
-                    write(center, middle, value, size=24, align="center")
+    note = f"⋯ {longest - COLUMNS + 1} columns left out" if longest > COLUMNS else ""
+    grids = {"padded": ("tokens", note), "mask": ("mask", "1: text, 0: padding")}
+    grids["positions"] = ("position ids", "counted from the first token of the text")
+    for (name, (title, told)), box in zip(grids.items(), body.rows(Share(1.35), ..., ..., gap=2 * GAP), strict=True):
+        head, table = box.rows(NOTE * LEADING, ..., gap=6)
+        canvas.put(head.columns(180, ...)[0], title, weight="bold")
+        canvas.put(head.columns(180, ...)[1], told, size=NOTE, color=GREY)
+        for number, (row, lane) in enumerate(zip(rows, table.even_rows(len(rows), gap=8), strict=True), 1):
+            label, cells = lane.columns(96, ...)
+            canvas.put(label, f"row {number}", size=NOTE, color=GREY)
+            for column, spot in zip(columns, cells.even_columns(len(columns), gap=8), strict=True):
+                draw_cell(canvas, name, row, column, longest - len(row["ids"]), spot)
+
+
+def draw_cell(canvas: Canvas, name: str, row: Data, column: int | None, pads: int, spot: Box) -> None:
+    """One cell of one of the three matrices; None stands for the columns left out."""
+    if column is None:
+        canvas.put(spot, "⋯", color=PALE, align="center")
+    elif column < pads:
+        canvas.box(spot, edge=PALE, dashed=True)
+        canvas.put(spot, "pad" if name == "padded" else str(row[name][column]), size=LABEL, color=GREY, align="center")
+    elif name == "padded":
+        canvas.put_tile(spot, row["pieces"][column - pads], accent=BLUE)
+    else:
+        canvas.put(canvas.box(spot, fill=canvas.tint(BLUE)), str(row[name][column]), size=NOTE, align="center")
 
 
 # --- 26 · batched and alone ---
@@ -204,60 +199,39 @@ def spoil_same_logits(data: Data, lab: Lab) -> Data:
 
 
 def draw_same_logits(canvas: Canvas, data: Data) -> None:
-    write = partial(canvas.text, valign="center_baseline")
     rows = data["rows"]
-    canvas.headline(
+    body = canvas.titled(
         f"Batched with mask and position ids, logits move by {amount(data['careful'])} at most; "
-        f"without them, by {amount(data['careless'])}"
+        f"without them, by {amount(data['careless'])}",
+        "Blue: a batch with mask and position ids. Orange: the same batch without them. Both against each row run alone.",
     )
-    canvas.reading(
-        "Blue: a batch with mask and position ids. Orange: the same batch without them. Both against each row run alone."
-    )
-    start, end, low, high = 640, 1270, -7, 2
-
-    def place(value: float) -> float:
-        exponent = math.log10(max(value, 10.0**low))
-        return start + (end - start) * (min(exponent, high) - low) / (high - low)
-
-    top, pitch, foot = 320, 142, 905
-    for x, title, color in ((1330, "alone", INK), (1510, "with", BLUE), (1690, "without", ORANGE)):
-        write(x, 290, title, size=26, weight="bold", color=color)
-    write(1330, 246, "the next token each run would choose", size=24, color=GREY)
-    write(MARGIN, 246, "the row", size=24, color=GREY)
-    write(start, 246, "largest difference of a next-token logit, log scale", size=24, color=GREY)
-    bound = place(data["bound"])
-    canvas.line([(bound, 300), (bound, foot)], color=GREEN, dashed=True)
-    write(bound, 284, f"bound {power_of_ten(round(math.log10(data['bound'])))}", size=22, color=GREEN, align="center")
-    for index, row in enumerate(rows):
-        y = top + index * pitch
-        middle = y + 62
+    heads, _, table, foot = body.rows(NOTE * LEADING, 2 * NOTE * LEADING, ..., 2 * LABEL * LEADING)
+    texts = ("the row", "largest difference of a next-token logit, log scale", "the next token each run would choose")
+    parts = heads.columns(*PARTS, gap=4 * GAP)
+    for part, text in zip(parts, texts, strict=True):
+        canvas.put(part, text, size=NOTE, color=GREY)
+    names = parts[2].below(heads.h, GAP).even_columns(3, gap=GAP)
+    for name, text, color in zip(names, ("alone", "with", "without"), (INK, BLUE, ORANGE), strict=True):
+        canvas.put(name, text, weight="bold", color=color)
+    scale = Ruler(Box(parts[1].x, table.y, parts[1].w, table.h).inset(30, 0), -7, 2, data["bound"])
+    for index, (row, lane) in enumerate(zip(rows, table.even_rows(len(rows)), strict=True)):
         if index:
-            canvas.line([(MARGIN, y - 6), (WIDTH - MARGIN, y - 6)], color=PALE, width=1)
-        canvas.tiles(row["pieces"], MARGIN, y + 16, width=540, rows=1, size=28, gap=5)
-        length = len(row["pieces"])
-        told = f"{counted(length, 'token')}, " + (f"{row['pads']} in front are padding" if row["pads"] else "no padding in front")
-        write(MARGIN, y + 96, told, size=24, color=GREY)
-        canvas.line([(start, middle), (end, middle)], color=PALE, width=2)
-        spots = {"careful": (BLUE, place(row["careful"]), -30), "careless": (ORANGE, place(row["careless"]), 32)}
-        for run, (color, spot, shift) in spots.items():
-            canvas.box(
-                spot - 13, middle - 13, 26, 26, fill=color, radius=13 if run == "careful" else 3, z=3 if run == "careful" else 2
-            )
-            write(min(max(spot, start + 40), end - 30), middle + shift, amount(row[run]), size=24, color=color, align="center")
-        for x, run, color in ((1330, "alone", INK), (1510, "careful", BLUE), (1690, "careless", ORANGE)):
-            token = row["next"][run]
-            other = token["id"] != row["next"]["alone"]["id"]
-            fill = mix(ORANGE, 0.25) if other else FAINT if run != "careful" else mix(BLUE, 0.2)
-            canvas.tile(token["text"], x, middle - 27, size=30, width=168, fill=fill, edge=color if other else None)
-    for exponent in range(low, high + 1):
-        tick = start + (end - start) * (exponent - low) / (high - low)
-        canvas.line([(tick, foot), (tick, foot + 10)], color=GREY)
-        if exponent % 2 == 0 or exponent == low:
-            name = "0" if exponent == low else power_of_ten(exponent)
-            write(tick, foot + 32, name, size=24, color=GREY, align="center")
-    canvas.line([(start, foot), (end, foot)], color=GREY)
+            canvas.line([(lane.x, lane.y), (lane.right, lane.y)], color=PALE, width=1)
+        left, middle, right = lane.inset(0, GAP).columns(*PARTS, gap=4 * GAP)
+        pieces, told = left.rows(BODY * TILE, ..., gap=GAP)
+        canvas.put_tiles(pieces, row["pieces"], gap=5)
+        pads = f"{row['pads']} in front are padding" if row["pads"] else "no padding in front"
+        canvas.put(told, f"{counted(len(row['pieces']), 'token')}, {pads}", size=NOTE, color=GREY)
+        upper, lower = middle.even_rows(2)
+        scale.dot(canvas, row["careful"], upper.center[1])
+        scale.dot(canvas, row["careless"], lower.center[1], color=ORANGE, marker="s")
+        for run, accent, spot in zip(RUNS, (None, BLUE, None), right.even_columns(3, gap=GAP), strict=True):
+            other = row["next"][run]["id"] != row["next"]["alone"]["id"]
+            tile = spot.place(spot.w, BODY * TILE)
+            canvas.put_tile(tile, row["next"][run]["text"], accent=ORANGE if other else accent, edge=ORANGE if other else None)
+    scale.draw(canvas)
     changed = f"{data['changed']} of {len(rows)} next tokens are wrong without them"
-    write(WIDTH - MARGIN, foot + 32, changed, size=26, weight="bold", color=ORANGE, align="right")
+    canvas.put(foot, changed, weight="bold", color=ORANGE, align="right")
 
 
 SLIDES = [

@@ -13,8 +13,9 @@ if __name__ == "__main__":
 import numpy as np
 
 from pipeline.distributions import by_rank, chi_square, nucleus, seven_digits, softmax
-from pipeline.drawing.canvas import GREY, MARGIN, Canvas
-from pipeline.drawing.columns import LEFT, TILES, column, row_heads
+from pipeline.drawing.canvas import Canvas
+from pipeline.drawing.columns import Column, compared
+from pipeline.drawing.palette import GREY
 from pipeline.lab import Lab
 from pipeline.slide import Data, Slide, Verdict
 from pipeline.text import counted
@@ -93,20 +94,23 @@ def draw_three_ways(canvas: Canvas, data: Data) -> None:
     methods, draws, ids = data["methods"], data["draws"], [token["id"] for token in data["shown"]]
     distinct = [len(set(method["drawn"])) for method in methods]
     found = ", ".join(f"{method['name']} finds {count:,}" for method, count in zip(methods, distinct, strict=True))
-    canvas.headline(f"Same logits, {draws} draws each: {found}")
-    canvas.reading("Bars: how often each token came out. Black ticks: how often its probability says it should.")
+    body = canvas.titled(
+        f"Same logits, {draws} draws each: {found}",
+        "Bars: how often each token came out. Black ticks: how often its probability says it should.",
+    )
     vocabulary, rank = len(data["logits"]), np.argsort(by_rank(np.array(data["logits"]))) + 1
-    row_heads(canvas, [token["text"] for token in data["shown"]], vocabulary)
-    columns = [np.bincount(method["drawn"], minlength=vocabulary)[ids].tolist() for method in methods]
-    columns = [[*rows, draws - sum(rows)] for rows in columns]
-    for place, (method, rows, probabilities) in enumerate(zip(methods, columns, distributions(data), strict=True)):
+    columns = []
+    for method, count, probabilities in zip(methods, distinct, distributions(data), strict=True):
+        rows = np.bincount(method["drawn"], minlength=vocabulary)[ids].tolist()
+        rows.append(draws - sum(rows))
         inside = probabilities[ids].tolist()
         expected = [draws * share for share in (*inside, max(0.0, 1 - sum(inside)))]
-        under = counted(distinct[place], "different token")
-        column(canvas, place, method["name"], under, rows, [f"{row}" for row in rows], draws, expected)
         deepest = f"rank {rank[method['drawn']].max():,}"
-        canvas.text(LEFT[place], 938, deepest, size=28, weight="bold", valign="baseline")
-    canvas.text(MARGIN + TILES, 938, "deepest drawn", size=26, color=GREY, align="right", valign="baseline")
+        columns.append(
+            Column(method["name"], counted(count, "different token"), rows, [f"{row}" for row in rows], expected, deepest)
+        )
+    foot = compared(canvas, body, [token["text"] for token in data["shown"]], vocabulary, columns, draws)
+    canvas.put(foot, "deepest drawn", color=GREY, align="right")
 
 
 SLIDES = [

@@ -15,7 +15,9 @@ if __name__ == "__main__":
 import numpy as np
 
 from pipeline.distributions import by_rank
-from pipeline.drawing.canvas import BLUE, BODY_BOTTOM, FAINT, GREY, INK, MARGIN, WIDTH, Canvas, mix
+from pipeline.drawing.canvas import Canvas
+from pipeline.drawing.layout import BODY_BOTTOM, MARGIN, TILE, WIDTH, Box
+from pipeline.drawing.palette import BLUE, FAINT, GREY, INK, mix
 from pipeline.lab import Lab
 from pipeline.model.parts import Anatomy, anatomy, enough_tokens, first_tensor, hidden_states, hooked
 from pipeline.slide import Data, Slide, Verdict
@@ -137,15 +139,13 @@ def draw_anatomy(canvas: Canvas, data: Data) -> None:
     for number, (name, gives, size) in enumerate(columns):
         x, blue = left + number * (width + gap), number == 1
         for behind in (2, 1) if blue and len(blocks) > 1 else ():
-            canvas.box(x + 9 * behind, top - 9 * behind, width, high, fill=mix(BLUE, 0.12), edge=canvas.paper)
-        canvas.box(x, top, width, high, fill=mix(BLUE, 0.18) if blue else FAINT, z=2)
-        canvas.text(x + width / 2, top + 44, name, size=30, weight="bold", align="center", valign="center_baseline",
-                    wrap=width - 20, lines=1, smallest=24).set_zorder(4)  # fmt: skip
-        canvas.text(x + width / 2, top + 92, f"gives {shape(gives)}", size=26, color=GREY, align="center").set_zorder(4)
-        canvas.arrow(x - (gap if number else 70) + 22, top + high / 2, x - 10, top + high / 2, color=INK, width=3)
+            canvas.box(Box(x + 9 * behind, top - 9 * behind, width, high), fill=mix(BLUE, 0.12), edge=canvas.paper)
+        canvas.box(Box(x, top, width, high), fill=mix(BLUE, 0.18) if blue else FAINT, z=2)
+        canvas.text(x + width / 2, top + 44, name, size=30, weight="bold", align="center", wrap=width - 20, lines=1, smallest=24)
+        canvas.text(x + width / 2, top + 92, f"gives {shape(gives)}", size=26, color=GREY, align="center")
+        canvas.arrow((x - (gap if number else 70) + 22, top + high / 2), (x - 10, top + high / 2), color=INK, width=3)
         note = "shares the token table" if number == 3 and data["tied"] else f"{size:,}"
-        canvas.text(x + width / 2, top + high + 32, note, size=28, color=BLUE if blue else GREY, align="center",
-                    valign="center_baseline")  # fmt: skip
+        canvas.text(x + width / 2, top + high + 32, note, size=28, color=BLUE if blue else GREY, align="center")
     draw_block(canvas, data["block"], left + width + gap, top + high + 58, width)
 
 
@@ -165,7 +165,7 @@ def draw_block(canvas: Canvas, block: list[Data], x: float, y: float, width: flo
         canvas.text(MARGIN + 24, middle, part["name"], size=22, mono=True, wrap=420, lines=1, smallest=22)
         canvas.text(MARGIN + 640, middle, f"{part['into']:,} → {part['out']:,}", size=24, color=GREY, align="right")
         length = max(bar * part["parameters"] / largest, 2)
-        canvas.box(MARGIN + 670, middle - 0.36 * pitch, length, 0.72 * pitch, fill=BLUE, radius=1)
+        canvas.box(Box(MARGIN + 670, middle - 0.36 * pitch, length, 0.72 * pitch), fill=BLUE, radius=1)
         canvas.text(MARGIN + 686 + length, middle, f"{part['parameters']:,}", size=24, color=BLUE)
     if len(shown) < len(block):
         note = f"the {len(shown)} largest of {len(block)} parts"
@@ -254,8 +254,8 @@ def draw_hidden(canvas: Canvas, data: Data) -> None:
         x = left + place * column + (cut if place else 0)
         for layer, length in enumerate(norms[:, position]):
             shade = mix(BLUE, 0.05 + 0.95 * (np.log(length) - low) / (high - low))
-            canvas.box(x, bottom - (layer + 1) * row, column - 3, row - 2, fill=shade, radius=0)
-        canvas.tile(pieces[position], x, bottom + 14, size=24, width=column - 3)
+            canvas.box(Box(x, bottom - (layer + 1) * row, column - 3, row - 2), fill=shade, radius=0)
+        canvas.put_tile(Box(x, bottom + 14, column - 3, TILE * 24), pieces[position], size=24)
     if len(shown) < len(pieces):
         canvas.text(left, bottom + 76, f"the first token, then the last {len(shown) - 1} of {len(pieces)}", size=22, color=GREY)
     canvas.text(left - 20, bottom - row / 2, "token table", size=22, color=GREY, align="right")
@@ -265,7 +265,7 @@ def draw_hidden(canvas: Canvas, data: Data) -> None:
     for number in range(5):
         share = 1 - number / 4
         y = top + 62 + number * 62
-        canvas.box(x, y, 56, 56, fill=mix(BLUE, 0.05 + 0.95 * share), radius=2)
+        canvas.box(Box(x, y, 56, 56), fill=mix(BLUE, 0.05 + 0.95 * share), radius=2)
         length = np.exp(low + share * (high - low))
         canvas.text(x + 72, y + 28, f"{length:,.0f}" if length >= 99.95 else f"{length:#.3g}", size=24)
     most, place = (int(index) for index in np.unravel_index(norms.argmax(), norms.shape))
@@ -285,7 +285,7 @@ def draw_by_hand(canvas: Canvas, data: Data, x: float, y: float, room: float) ->
     by_hand = logits_by_hand(data)
     for row in range(3):
         top = y + 58 + row * 48
-        canvas.tile(data["candidates"][row], x, top, size=22, width=room - 215)
+        canvas.put_tile(Box(x, top, room - 215, TILE * 22), data["candidates"][row], size=22)
         for shift, value in ((105, by_hand[row]), (0, data["model_logits"][row])):
             canvas.text(x + room - shift, top + 20, f"{value:.2f}".replace("-", "−"), size=24, align="right")
 

@@ -13,12 +13,15 @@ from urllib.parse import urlsplit
 if __name__ == "__main__":
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
-from pipeline.drawing.canvas import BLUE, CONCEPT_PAPER, GREY, INK, MARGIN, ORANGE, WIDTH, Canvas, mix
+from pipeline.drawing.canvas import Canvas
+from pipeline.drawing.layout import GAP, Box
+from pipeline.drawing.palette import BLUE, GREY, INK, ORANGE
 from pipeline.lab import Lab
 from pipeline.slide import Data, Slide, Verdict
 
 FIELDS = ("base_url", "api_key", "model", "path", "messages", "temperature", "max_tokens")  # in the order drawn
 DIFFERING = FIELDS[:3]
+SIDES = (260, ..., ...)  # the name of a field, the local call, the hosted one
 
 
 def shared(lab: Lab) -> Data:
@@ -56,45 +59,49 @@ def spoil_same_call(data: Data, lab: Lab) -> Data:
 def draw_same_call(canvas: Canvas, data: Data) -> None:
     local, hosted = data["local"], data["hosted"]
     differ = [field for field in FIELDS if local[field] != hosted[field]]
-    canvas.headline(f"Local or hosted, it is the same call: {len(differ)} of {len(FIELDS)} fields differ")
-    canvas.reading("Above: where the weights live. Below: the two requests, field by field; what they share is grey.")
-    left, width = 360, 730
-    right = WIDTH - MARGIN - width
-    canvas.text(MARGIN, 340, "where the\nweights live", size=28, weight="bold")
-    draw_machine(canvas, left, width, BLUE, "your machine")
-    draw_part(canvas, left + 36, "your program", INK, None)
-    canvas.arrow(left + 306, 360, left + 420, 360, color=INK, width=3)
-    draw_part(canvas, left + 430, "the weights", "white", BLUE)
-    draw_machine(canvas, right, 320, BLUE, "your machine")
-    draw_part(canvas, right + 30, "your program", INK, None)
-    draw_machine(canvas, right + 410, 320, ORANGE, "the provider's machines")
-    draw_part(canvas, right + 440, "the weights", "white", ORANGE)
-    canvas.arrow(right + 300, 360, right + 430, 360, color=INK, width=3)
-    for row, field in enumerate(FIELDS):
-        y, same = 492 + row * 70, field not in differ
-        canvas.text(MARGIN, y + 9, field, size=26, mono=True, color=GREY if same else INK, valign="baseline")
+    body = canvas.titled(
+        f"Local or hosted, it is the same call: {len(differ)} of {len(FIELDS)} fields differ",
+        "Above: where the weights live. Below: the two requests, field by field; what they share is grey.",
+    )
+    upper, lower = body.rows(206, ..., gap=3 * GAP)
+    name, *sides = upper.columns(*SIDES, gap=40)
+    canvas.put(name, "where the\nweights live", weight="bold", lines=2)
+    one, two = (side.columns(..., ..., gap=90) for side in sides)
+    draw_machine(canvas, one[0].until(one[1]), BLUE, "your machine")
+    draw_machine(canvas, two[0], BLUE, "your machine")
+    draw_machine(canvas, two[1], ORANGE, "the provider's machines")
+    draw_parts(canvas, one, BLUE)
+    draw_parts(canvas, two, ORANGE)
+    for field, lane in zip(FIELDS, lower.even_rows(len(FIELDS), gap=GAP), strict=True):
+        name, left, right = lane.columns(*SIDES, gap=40)
+        same = field not in differ
+        canvas.put(name, field, mono=True, color=GREY if same else INK)
         if same:
-            canvas.box(left, y - 28, WIDTH - MARGIN - left, 56, edge=GREY, width=1)
-            canvas.text(left + 24, y + 9, written(local[field]), size=26, mono=True, color=GREY, valign="baseline",
-                        wrap=WIDTH - MARGIN - left - 48, lines=1, smallest=22)  # fmt: skip
+            both = canvas.box(left.until(right), edge=GREY, width=1)
+            canvas.put(both.inset(24, 0), written(local[field]), mono=True, color=GREY)
             continue
-        for x, color, request in ((left, BLUE, local), (right, ORANGE, hosted)):
-            canvas.box(x, y - 28, width, 56, fill=mix(color, 0.18, CONCEPT_PAPER), edge=color, width=2)
-            canvas.text(x + 24, y + 9, str(request[field]), size=26, mono=True, weight="bold", color=color, valign="baseline")
+        for box, color, request in ((left, BLUE, local), (right, ORANGE, hosted)):
+            canvas.box(box, fill=canvas.tint(color), edge=color, width=2)
+            canvas.put(box.inset(24, 0), str(request[field]), mono=True, weight="bold", color=color)
 
 
 def written(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def draw_machine(canvas: Canvas, x: float, width: float, color: str, name: str) -> None:
-    canvas.box(x, 236, width, 196, edge=color, width=3, radius=16, fill=mix(color, 0.06, CONCEPT_PAPER))
-    canvas.text(x + 24, 282, name, size=26, weight="bold", color=color, valign="baseline")
+def draw_machine(canvas: Canvas, box: Box, color: str, name: str) -> None:
+    canvas.box(box, edge=color, width=3, radius=16, fill=canvas.tint(color, 0.06))
+    canvas.put(box.rows(70, ...)[0].inset(24, 0), name, weight="bold", color=color)
 
 
-def draw_part(canvas: Canvas, x: float, name: str, ink: str, color: str | None) -> None:
-    canvas.box(x, 312, 260, 94, edge=INK, width=2, fill=mix(color, 0.85, CONCEPT_PAPER) if color else None)
-    canvas.text(x + 130, 369, name, size=30, weight="bold", color=ink, align="center", valign="baseline")
+def draw_parts(canvas: Canvas, boxes: list[Box], color: str) -> None:
+    """The program in the first box calls the weights in the second."""
+    program, weights = (box.rows(70, ..., 24)[1].inset(24, 0) for box in boxes)
+    canvas.box(program, edge=INK, width=2)
+    canvas.put(program, "your program", weight="bold", align="center")
+    canvas.box(weights, edge=INK, width=2, fill=canvas.tint(color, 0.85))
+    canvas.put(weights, "the weights", weight="bold", color="white", align="center")
+    canvas.arrow(program.inset(-4).east, weights.inset(-4).west)
 
 
 SLIDES = [

@@ -8,14 +8,15 @@ import copy
 import sys
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 if __name__ == "__main__":
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 import numpy as np
 
-from pipeline.drawing.canvas import BLUE, GREY, INK, LABEL, MARGIN, ORANGE, PAPER, WIDTH, Canvas, mix, visible
+from pipeline.drawing.canvas import Canvas
+from pipeline.drawing.layout import GAP, LABEL, NOTE, NUMBER, TITLE, Box
+from pipeline.drawing.palette import BLUE, GREY, INK, ORANGE, PAPER, mix
 from pipeline.lab import Lab
 from pipeline.model.kv import bytes_of_a_token, counted_bytes, read, shape
 from pipeline.slide import Data, Slide, Verdict
@@ -23,14 +24,7 @@ from pipeline.text import counted
 
 SECTION = "The KV cache"
 FED_ONE_BY_ONE = 18  # the last tokens of sentence and completion that slide 19 feeds one at a time
-
-
-def upright(canvas: Canvas, piece: str, x: float, y: float, room: float, **style) -> None:
-    """A token written upwards under a column, cut where it is longer than `room` pixels."""
-    shown = visible(piece)
-    while canvas.measure(shown, LABEL, mono=True)[0] > room:
-        shown = shown.rstrip("…")[:-1] + "…"
-    canvas.text(x, y, shown, size=LABEL, mono=True, rotation=90, align="center", **style)
+UPRIGHT = 150  # pixels for a token written upwards
 
 
 # --- 18 · what is stored ---
@@ -77,62 +71,63 @@ def spoil_stored(data: Data, lab: Lab) -> Data:
 def draw_stored(canvas: Canvas, data: Data) -> None:
     of, positions = data["shape"], len(data["prompt"])
     vectors = of["layers"] * 2 * of["kv_heads"] * positions
-    canvas.headline(f"The cache of {counted(positions, 'token')}: {vectors:,} vectors, {data['bytes']:,} bytes")
-    canvas.reading(f"One cell is one stored vector of {of['head_size']} numbers: the darker, the longer. A column is a token.")
-    top, height, wide = 400, 530, 500
-    for left, name in ((180, "keys"), (720, "values")):
-        grid = np.array(data[f"{name[:-1]}_lengths"])
-        axes = canvas.chart(left, top, wide, height)
-        axes.pcolormesh(grid / grid.max(), cmap=shades(), vmin=0, vmax=1)
-        axes.set(xlim=(0, positions), ylim=(len(grid), 0), xticks=[], yticks=[])
-        axes.spines[:].set_visible(False)
-        for layer in range(1, of["layers"]):
-            axes.axhline(layer * of["kv_heads"], color=PAPER, linewidth=1.5)
-        column = wide / positions
-        if column >= 1.6 * LABEL:  # room for a line of text set upright
-            for position, piece in enumerate(data["prompt"]):
-                upright(canvas, piece, left + (position + 0.5) * column, top - 12, 120, valign="bottom", color=GREY)
+    body = canvas.titled(
+        f"The cache of {counted(positions, 'token')}: {vectors:,} vectors, {data['bytes']:,} bytes",
+        f"One cell is one stored vector of {of['head_size']} numbers: the darker, the longer. A column is a token.",
+    )
+    heads, pieces, grids = body.rows(60, UPRIGHT, ..., gap=GAP)
+    names, *blocks, product = grids.columns(110, ..., ..., 600, gap=GAP)
+    layers = names.even_rows(of["layers"])
+    for layer in {0, of["layers"] - 1}:
+        canvas.text(names.right, layers[layer].center[1], f"layer {layer + 1}", size=LABEL, color=GREY, align="right")
+    for name, block in zip(("keys", "values"), blocks, strict=True):
+        grid, over = np.array(data[f"{name[:-1]}_lengths"]), Box(block.x, pieces.y, block.w, pieces.h)
+        canvas.put(Box(block.x, heads.y, block.w, heads.h), name, size=TITLE, weight="bold")
+        canvas.mesh(block, [[mix(BLUE, 0.04 + 0.96 * share) for share in row] for row in grid / grid.max()], seam=0)
+        for edge in layers[1:]:
+            canvas.line([(block.x, edge.y), (block.right, edge.y)], color=PAPER, width=1.5, z=2)
+        if block.w / positions >= 1.6 * LABEL:  # room for a line of text set upright
+            for piece, column in zip(data["prompt"], over.even_columns(positions), strict=True):
+                canvas.put_upright(column, piece, down="bottom", color=GREY)
         else:
-            canvas.text(left + wide / 2, top - 30, f"{positions} tokens, first to last", color=GREY, align="center")
-        canvas.text(left, 260, name, size=30, weight="bold", valign="baseline")
-    for layer, y in ((1, top + height / of["layers"] / 2), (of["layers"], top + height * (1 - 0.5 / of["layers"]))):
-        canvas.text(164, y, f"layer {layer}", size=22, color=GREY, align="right")
-    draw_product(canvas, of, positions, data["bytes"])
+            canvas.put(over, f"{positions} tokens, first to last", size=NOTE, color=GREY, align="center", down="bottom")
+    draw_product(canvas, of, positions, data["bytes"], Box(product.x, body.y, product.w, body.h).inset(3 * GAP, 0))
 
 
-def draw_product(canvas: Canvas, of: Data, positions: int, total: int) -> None:
+def draw_product(canvas: Canvas, of: Data, positions: int, total: int, box: Box) -> None:
     """The multiplication, a factor a line, and what query heads would have cost."""
-    middle, y = 1420, 260
-    factors = [
-        (of["layers"], "layers"), (2, "keys and values"), (of["kv_heads"], "key/value heads"),
-        (positions, "tokens" if positions > 1 else "token"), (of["head_size"], "numbers a vector"),
-        (of["bytes_each"], "bytes a number"),
-    ]  # fmt: skip
-    for line, (factor, name) in enumerate(factors):
-        accent = name == "key/value heads"
-        sign = "× " if line else ""
-        canvas.text(middle, y, f"{sign}{factor:,}", size=36, weight="bold", align="right", color=BLUE if accent else INK,
-                    valign="baseline")  # fmt: skip
-        canvas.text(middle + 24, y, name, size=28, color=BLUE if accent else GREY, valign="baseline")
-        y += 66
-    canvas.line([(1280, y - 36), (WIDTH - MARGIN, y - 36)], color=INK, width=2)
-    canvas.text(middle - 120, y + 28, f"= {total:,} bytes", size=44, weight="bold")
-    if of["query_heads"] == of["kv_heads"]:
-        told, color = f"Each of the {of['query_heads']} query heads has keys and values of its own.", GREY
-    else:
-        each = total // of["kv_heads"] * of["query_heads"]
-        told = (
-            f"The model asks with {of['query_heads']} query heads. Were keys and values kept for each of them, "
-            f"it would be {each:,} bytes: {each / total:.3g} times as many."
+    factors = {
+        "layers": of["layers"],
+        "keys and values": 2,
+        "key/value heads": of["kv_heads"],
+        "tokens" if positions > 1 else "token": positions,
+        "numbers a vector": of["head_size"],
+        "bytes a number": of["bytes_each"],
+    }
+    table, result, remark = box.rows(400, 84, ..., gap=GAP)
+    for line, (lane, (name, factor)) in enumerate(zip(table.even_rows(len(factors)), factors.items(), strict=True)):
+        accent, (left, right) = name == "key/value heads", lane.columns(200, ..., gap=2 * GAP)
+        canvas.put(
+            left, f"{'× ' if line else ''}{factor:,}", size=NUMBER, weight="bold", align="right", color=BLUE if accent else INK
         )
-        color = ORANGE
-    canvas.text(middle - 120, y + 88, told, size=28, color=color, valign="top", wrap=WIDTH - MARGIN - middle + 120, lines=5)
-
-
-def shades() -> Any:
-    from matplotlib.colors import LinearSegmentedColormap
-
-    return LinearSegmentedColormap.from_list("shades", [mix(BLUE, 0.04), mix(BLUE, 1)])
+        canvas.put(right, name, color=BLUE if accent else GREY)
+    canvas.line([(result.x, result.y), (result.right, result.y)])
+    canvas.put(result, f"= {total:,} bytes", size=NUMBER, weight="bold")
+    if of["query_heads"] == of["kv_heads"]:
+        canvas.put(
+            remark,
+            f"Each of the {of['query_heads']} query heads has keys and values of its own.",
+            color=GREY,
+            lines=5,
+            down="top",
+        )
+        return
+    each = total // of["kv_heads"] * of["query_heads"]
+    told = (
+        f"The model asks with {of['query_heads']} query heads. Were keys and values kept for each of them, "
+        f"it would be {each:,} bytes: {each / total:.3g} times as many."
+    )
+    canvas.put(remark, told, color=ORANGE, lines=5, down="top")
 
 
 # --- 19 · bytes against tokens ---
@@ -177,25 +172,28 @@ def spoil_growth(data: Data, lab: Lab) -> Data:
 def draw_growth(canvas: Canvas, data: Data) -> None:
     each, steps, start = bytes_of_a_token(data["shape"]), data["steps"], data["start"]["tokens"]
     together = f" No columns: the first {counted(start, 'token')}, which went in together." if start else ""
-    canvas.headline(f"Every token adds the same {each:,} bytes, and nothing leaves")
-    canvas.reading(f"One column a step: what the cache holds once its token is in. Blue is what this step added.{together}")
-    base, tall = 780, 490
-    pitch = min((WIDTH - 2 * MARGIN) / len(steps), 170)
-    for index, step in enumerate(steps):
-        x, height = MARGIN + index * pitch, tall * step["bytes"] / steps[-1]["bytes"]
-        canvas.box(x + 4, base - height, pitch - 8, height, fill=mix(GREY, 0.22), radius=0)
-        canvas.box(x + 4, base - height, pitch - 8, max(tall * each / steps[-1]["bytes"], 4), fill=BLUE, radius=0, z=2)
-        canvas.text(x + pitch / 2, base + 22, f"{step['tokens']:,}", size=24, color=GREY, align="center")
-        given = step["tokens"] <= data["sentence_tokens"]
-        upright(canvas, step["piece"], x + pitch / 2, base + 44, 150, valign="top", color=GREY if given else BLUE)
-    split, end = MARGIN + (data["sentence_tokens"] - start) * pitch, MARGIN + len(steps) * pitch - 4
-    held = data["sentence_tokens"] * each
-    canvas.line([(split, 228), (split, base + 190)], color=INK, width=2, dashed=True)
-    before = split > WIDTH * 0.4
-    told = f"the sentence: {counted(data['sentence_tokens'], 'token')}, {held:,} bytes"
-    canvas.text(split + (-16 if before else 16), 246, told, size=28, weight="bold", align="right" if before else "left")
+    body = canvas.titled(
+        f"Every token adds the same {each:,} bytes, and nothing leaves",
+        f"One column a step: what the cache holds once its token is in. Blue is what this step added.{together}",
+    )
+    head, stairs, counts, feet = body.rows(60, ..., 40, UPRIGHT)
+    columns = stairs.even_columns(len(steps), gap=8, most=162)
+    for step, column in zip(steps, columns, strict=True):
+        color = GREY if step["tokens"] <= data["sentence_tokens"] else BLUE
+        height = stairs.h * step["bytes"] / steps[-1]["bytes"]
+        tower = canvas.box(column.place(column.w, height, down="bottom"), fill=mix(GREY, 0.22), radius=0)
+        added = max(stairs.h * each / steps[-1]["bytes"], 4)
+        canvas.box(tower.place(tower.w, added, down="top"), fill=BLUE, radius=0, z=2)
+        canvas.put(Box(column.x, counts.y, column.w, counts.h), f"{step['tokens']:,}", size=NOTE, color=GREY, align="center")
+        canvas.put_upright(Box(column.x, feet.y, column.w, feet.h), step["piece"], color=color)
+    split = columns[0].x - 4 + (data["sentence_tokens"] - start) * (columns[0].w + 8)
+    canvas.line([(split, head.y), (split, feet.bottom)], dashed=True)
+    told = f"the sentence: {counted(data['sentence_tokens'], 'token')}, {data['sentence_tokens'] * each:,} bytes"
+    before = split > head.center[0]
+    left, right = head.columns(split - head.x, ...)
+    canvas.put((left if before else right).inset(GAP, 0), told, weight="bold", align="right" if before else "left")
     total = f"{steps[-1]['tokens']:,} tokens: {steps[-1]['bytes']:,} bytes"
-    canvas.text(end, 246, total, size=28, weight="bold", color=BLUE, align="right")
+    canvas.put(Box(head.x, head.y, columns[-1].right - head.x, head.h), total, weight="bold", color=BLUE, align="right")
 
 
 SLIDES = [

@@ -20,7 +20,11 @@ if __name__ == "__main__":
 
 import numpy as np
 
-from pipeline.drawing.canvas import BLUE, FAINT, GREY, INK, MARGIN, ORANGE, PALE, PAPER, RED, WIDTH, Canvas, mix
+from pipeline.drawing.canvas import Canvas
+from pipeline.drawing.charts import Bar, Scale, towers
+from pipeline.drawing.layout import GAP, LEADING, NOTE, NUMBER, TILE, TITLE, Box
+from pipeline.drawing.palette import BLUE, GREY, INK, ORANGE, PALE, RED
+from pipeline.drawing.sheet import Line
 from pipeline.lab import Lab
 from pipeline.slide import Data, Slide, Verdict
 
@@ -93,24 +97,24 @@ def draw_operations(canvas: Canvas, data: Data) -> None:
     steps, largest = data["steps"], max(step["recompute"] for step in data["steps"])
     divisor, unit = (1e9, "billion") if largest >= 1e9 else (1e6, "million")
     digits = max(0, 2 - len(f"{largest / divisor:.0f}") + 1)
-    canvas.headline(f"{len(steps)} tokens without the cache: {data['ratio']:.1f} times the arithmetic")
-    canvas.reading(f"One pair a token: floating-point operations, counted, in {unit}s. Under each bar, how many tokens went in.")
-    base, tall, pitch = 840, 500, (WIDTH - 2 * MARGIN + 24) / len(steps)
-    wide = (pitch - 24) / 2
-    for index, step in enumerate(steps):
-        x = MARGIN + index * pitch
+    body = canvas.titled(
+        f"{len(steps)} tokens without the cache: {data['ratio']:.1f} times the arithmetic",
+        f"One pair a token: floating-point operations, counted, in {unit}s. Under each bar, how many tokens went in.",
+    )
+    head, chart, counts, feet = body.rows(2 * TITLE * LEADING, ..., 44, NOTE * TILE)
+    ways = (("recompute", "without the cache", canvas.tint(ORANGE, 0.5), ORANGE), ("cached", "with the cache", BLUE, BLUE))
+    totals = [f"{name}: {data['totals'][way] / divisor:,.1f} {unit}" for way, name, *_ in ways]
+    canvas.stack(head, *(Line(total, TITLE, way[-1], "bold") for total, way in zip(totals, ways, strict=True)))
+    places = head.until(chart).even_columns(len(steps), gap=24)  # the first towers are low: the totals stand over them
+    for index, (step, place) in enumerate(zip(steps, places, strict=True)):
         fed = {"recompute": step["prefix"], "cached": 1 if index else step["prefix"]}
-        for left, way, fill, color in ((x, "recompute", mix(ORANGE, 0.5), ORANGE), (x + wide, "cached", BLUE, BLUE)):
-            height = max(tall * step[way] / largest, 3)
-            canvas.box(left, base - height, wide - 4, height, fill=fill, radius=0)
-            middle = left + wide / 2 - 2
-            told = f"{step[way] / divisor:,.{digits}f}"
-            canvas.text(middle, base - height - 20, told, size=26, weight="bold", color=color, align="center")
-            canvas.text(middle, base + 24, f"{fed[way]:,}", size=26, color=color, align="center")
-        canvas.tile(step["chosen"], x, base + 52, size=26, width=2 * wide - 4, fill=mix(BLUE, 0.18))
-    canvas.line([(MARGIN, base), (WIDTH - MARGIN, base)], color=PALE, width=2)
-    for y, way, name, color in ((238, "recompute", "without the cache", ORANGE), (282, "cached", "with the cache", BLUE)):
-        canvas.text(MARGIN, y, f"{name}: {data['totals'][way] / divisor:,.1f} {unit}", size=30, weight="bold", color=color)
+        pair = place.even_columns(2, gap=4)
+        rows = [Bar(step[way], f"{step[way] / divisor:,.{digits}f}", fill, ink, bold=True) for way, _, fill, ink in ways]
+        towers(canvas, pair, rows, full=largest / 0.97)
+        for column, (way, _, _, color) in zip(pair, ways, strict=True):
+            canvas.put(Box(column.x, counts.y, column.w, counts.h), f"{fed[way]:,}", size=NOTE, color=color, align="center")
+        canvas.put_tile(Box(place.x, feet.y, place.w, feet.h), step["chosen"], size=NOTE, accent=BLUE)
+    canvas.line([(chart.x, chart.bottom), (chart.right, chart.bottom)], color=PALE)
 
 
 # --- 23 · milliseconds ---
@@ -170,34 +174,31 @@ def spoil_milliseconds(data: Data, lab: Lab) -> Data:
 
 
 def draw_milliseconds(canvas: Canvas, data: Data) -> None:
-    readings = data["readings"]
-    last = readings[-1]
-    canvas.headline(f"At {last['prefix']} tokens, a step without the cache takes {last['ratio']:.1f} times as long")
-    canvas.reading(f"Time without the cache over time with it. Dot: medians of {ROUNDS} interleaved rounds. Bar: all rounds.")
-    left, base, tall = 300, 880, 620
+    readings, last = data["readings"], data["readings"][-1]
+    body = canvas.titled(
+        f"At {last['prefix']} tokens, a step without the cache takes {last['ratio']:.1f} times as long",
+        f"Time without the cache over time with it. Dot: medians of {ROUNDS} interleaved rounds. Bar: all rounds.",
+    )
     rounds = [ratio for reading in readings for ratio in reading["rounds"]]
-    lowest, highest = math.log2(min(0.8, *rounds)), math.log2(max(2.5, *rounds))
-    pitch = (WIDTH - MARGIN - left) / len(readings)
-
-    def height(ratio: float) -> float:
-        """Doublings are equally far apart: ratios are drawn by their logarithm."""
-        return base - tall * (math.log2(ratio) - lowest) / (highest - lowest)
-
-    for doubling in range(math.ceil(lowest), math.floor(highest) + 1):
-        y, even = height(2.0**doubling), doubling == 0
-        canvas.line([(left, y), (WIDTH - MARGIN, y)], color=INK if even else PALE, width=2 if even else 1, dashed=even)
+    upper, foot = body.rows(..., 70)
+    names, chart = upper.columns(220, ..., gap=2 * GAP)
+    scale = Scale(min(0.8, *rounds), max(2.5, *rounds), chart.bottom, chart.y + 2 * GAP, log=True)
+    for doubling in range(math.ceil(math.log2(scale.low)), math.floor(math.log2(scale.high)) + 1):
+        y, even = scale.at(2.0**doubling), doubling == 0
+        color, weight = (INK, "bold") if even else (GREY, "regular")
+        canvas.line([(chart.x, y), (chart.right, y)], color=INK if even else PALE, width=2 if even else 1, dashed=even)
         told = "the same time" if even else f"{2.0**doubling:g} × as long"
-        canvas.text(left - 24, y, told, size=26, color=INK if even else GREY, weight="bold" if even else "regular", align="right")
-    for index, reading in enumerate(readings):
-        x, spread = left + (index + 0.4) * pitch, [height(ratio) for ratio in reading["rounds"]]
-        canvas.line([(x, max(spread)), (x, min(spread))], color=mix(BLUE, 0.35), width=12, z=2)
-        canvas.sheet.plot([x] * len(spread), spread, "_", color=BLUE, markersize=16, zorder=3)
-        canvas.sheet.plot(x, height(reading["ratio"]), "o", color=BLUE, markersize=22, zorder=4)
-        told, y = f"{reading['ratio']:.1f} ×", height(reading["ratio"]) - 4
-        canvas.box(x + 34, y - 26, canvas.measure(told, 44, weight="bold")[0] + 20, 52, fill=PAPER, z=2)  # no line through it
-        canvas.text(x + 44, y, told, size=44, weight="bold", color=BLUE)
-        canvas.text(x, base + 40, f"{reading['prefix']} tokens", size=30, weight="bold", align="center")
-    canvas.text(left - 24, base + 40, "read so far", size=26, color=GREY, align="right")
+        canvas.text(names.right, y, told, color=color, weight=weight, align="right")
+    for reading, column in zip(readings, chart.even_columns(len(readings)), strict=True):
+        spot, spread = column.rows(..., 1)[1].center[0] - 60, [scale.at(ratio) for ratio in reading["rounds"]]
+        canvas.line([(spot, max(spread)), (spot, min(spread))], color=canvas.tint(BLUE, 0.35), width=12, z=2)
+        canvas.dots([(spot, y) for y in spread], size=22, marker="_", z=3)
+        middle, told = (spot, scale.at(reading["ratio"])), f"{reading['ratio']:.1f} ×"
+        canvas.dots([middle], size=30)
+        label = Box(spot + NUMBER, middle[1], canvas.width(told, NUMBER, weight="bold"), 0).inset(-GAP / 2, -NUMBER / 2)
+        canvas.put(canvas.box(label, fill=canvas.paper, z=2), told, size=NUMBER, weight="bold", color=BLUE, align="center")
+        canvas.text(spot, foot.center[1], f"{reading['prefix']} tokens", weight="bold", align="center")
+    canvas.put(Box(names.x, foot.y, names.w, foot.h), "read so far", color=GREY, align="right")
 
 
 # --- 24 · the tempting mistake ---
@@ -255,22 +256,22 @@ def spoil_long_completion(data: Data, lab: Lab) -> Data:
 def draw_long_completion(canvas: Canvas, data: Data) -> None:
     steps, reach = data["steps"], data["compared"]
     until = " before they tie" if reach < len(steps) else ""
-    canvas.headline(f"{reach} tokens with the cache, {reach} without: not one differs{until}")
-    canvas.reading("Each pair of rows from left to right. Upper row: with the cache. Lower: from scratch at every token.")
+    body = canvas.titled(
+        f"{reach} tokens with the cache, {reach} without: not one differs{until}",
+        "Each pair of rows from left to right. Upper row: with the cache. Lower: from scratch at every token.",
+    )
     bands, columns = 5, -(-len(steps) // 5)
-    left, pitch_y = 210, 150
-    width = (WIDTH - MARGIN - left) / columns
-    for band in range(bands):
-        y = 226 + band * pitch_y
-        canvas.text(MARGIN, y + 24, "cached", size=24, weight="bold", color=BLUE)
-        canvas.text(MARGIN, y + 78, "recomputed", size=24, weight="bold", color=GREY)
-        for column, step in enumerate(steps[band * columns : (band + 1) * columns]):
-            beyond = band * columns + column >= reach
-            differs = step["with"]["id"] != step["without"]["id"] and not beyond
-            for row, way in enumerate(("with", "without")):
-                fill = mix(RED, 0.3) if differs else FAINT if beyond or row else mix(BLUE, 0.18)
-                canvas.tile(step[way]["text"], left + column * width, y + row * 54, size=26, width=width - 8, fill=fill,
-                            color=PALE if beyond else INK)  # fmt: skip
+    for number, band in enumerate(body.even_rows(bands, gap=4 * GAP)):
+        ways = (("with", "cached", BLUE), ("without", "recomputed", GREY))
+        for (way, name, color), lane in zip(ways, band.even_rows(2, gap=6), strict=True):
+            head, rest = lane.columns(150, ...)
+            canvas.put(head, name, size=NOTE, weight="bold", color=color)
+            here = range(number * columns, min((number + 1) * columns, len(steps)))
+            for index, spot in zip(here, rest.even_columns(columns, gap=8), strict=False):
+                step, beyond = steps[index], index >= reach
+                differs = step["with"]["id"] != step["without"]["id"] and not beyond
+                accent = RED if differs else None if beyond or way == "without" else BLUE
+                canvas.put_tile(spot, step[way]["text"], accent=accent, color=PALE if beyond else INK)
 
 
 SLIDES = [

@@ -5,9 +5,8 @@ scores at every step, while a position off by one is found out. They need the mo
 """
 
 import copy
-import math
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -16,15 +15,20 @@ if __name__ == "__main__":
 
 import numpy as np
 
-from pipeline.drawing.canvas import BLUE, FAINT, GREY, INK, MARGIN, ORANGE, PALE, PAPER, RED, WIDTH, Canvas, mix
+from pipeline.drawing.canvas import Canvas
+from pipeline.drawing.charts import Ruler
+from pipeline.drawing.layout import GAP, LABEL, LEADING, NOTE, NUMBER, TITLE, Box
+from pipeline.drawing.palette import BLUE, GREY, INK, ORANGE, PALE, RED
+from pipeline.drawing.sheet import Line
 from pipeline.lab import Lab
 from pipeline.model.kv import read, shape
 from pipeline.slide import Data, Slide, Verdict
-from pipeline.text import amount, power_of_ten
+from pipeline.text import amount
 
 SECTION = "The KV cache"
 STEPS = 4  # generation steps compared
 SAMPLED, EVERY = 50, 197  # logits kept to be looked at again: the largest, and every so many ids
+COLUMNS = (190, 280, 60, 280, ...)  # of slide 21: step, with the cache, sign, from scratch, the ruler
 
 # float32 rounding, summed in another order, leaves 1e-5 to 7e-5 in logits, keys and values (both shapes tried, 1 to 150
 # tokens); the smallest real mistake tried, a position off by one, leaves 0.5, and bfloat16 0.1: the bound is far from all.
@@ -95,81 +99,41 @@ def draw_past(canvas: Canvas, data: Data) -> None:
     steps, first = data["steps"], data["prefill"]
     moved = [sum(map(sum, step["changed"])) for step in steps]
     total = sum(step["compared"] for step in steps)
-    canvas.headline(f"{sum(moved):,} changes in {total:,} comparisons over {len(steps)} steps: the past does not move")
-    canvas.reading("A cell: keys and values of one token in a layer. Blue: written by this step. Grey: the same to the last bit.")
-    slot, room, top, tall, kept = (WIDTH - 2 * MARGIN) / (STEPS + 1), 325, 312, 410, min(first, 10)
-    side = min(room / (kept + STEPS), 60)
+    body = canvas.titled(
+        f"{sum(moved):,} changes in {total:,} comparisons over {len(steps)} steps: the past does not move",
+        "A cell: keys and values of one token in a layer. Blue: written by this step. Grey: the same to the last bit.",
+    )
+    upper, lower = body.rows(..., 190, gap=GAP)
+    given, *slots = upper.even_columns(STEPS + 1, gap=3 * GAP)
+    kept = min(first, 10)
+    side = min(given.w / (kept + STEPS), 60)
     shown = f", {kept} shown" if kept < first else ""
-    canvas.text(MARGIN, 238, "the sentence", size=28, weight="bold")
-    canvas.text(MARGIN, 280, f"{first} written{shown}", size=24, color=GREY)
-    draw_cells(canvas, np.ones((data["shape"]["layers"], kept)), MARGIN, top, side, tall)
-    for number, step in enumerate(steps, 1):
-        x = MARGIN + number * slot
+    head, cells, foot = given.rows(88, ..., 60)
+    canvas.stack(head, Line("the sentence", weight="bold"), Line(f"{first} written{shown}", NOTE, GREY), down="top")
+    draw_cells(canvas, np.ones((data["shape"]["layers"], kept)), cells, side)
+    canvas.put(foot, f"↑ {data['shape']['layers']} layers, one a row", size=NOTE, color=GREY)
+    for number, (step, slot) in enumerate(zip(steps, slots, strict=True), 1):
         past = np.array(step["changed"])[:, -(kept + number - 1) :] > 0
-        cells = np.concatenate([past * 2, np.ones((len(past), 1))], axis=1)  # 0 as it was, 1 new, 2 changed
-        draw_cells(canvas, cells, x, top, side, tall)
-        width = canvas.measure(f"step {number} +", 28, weight="bold")[0] + 12
-        canvas.text(x, 238, f"step {number} +", size=28, weight="bold")
-        piece = data["pieces"][first + number - 1]
-        canvas.tile(piece, x + width, 216, size=24, fill=mix(BLUE, 0.18), width=min(room - width, canvas.tile_width(piece, 24)))
-        canvas.text(x, 280, f"{first + number - 1} kept, 1 written", size=24, color=GREY)
+        written = np.concatenate([past * 2, np.ones((len(past), 1))], axis=1)  # 0 as it was, 1 new, 2 changed
+        head, cells, foot = slot.rows(88, ..., 60)
+        name, piece = f"step {number} +", data["pieces"][first + number - 1]
+        canvas.stack(head, Line(name, weight="bold"), Line(f"{first + number - 1} kept, 1 written", NOTE, GREY), down="top")
+        beside = head.columns(canvas.width(name, weight="bold"), ..., gap=GAP)[1]
+        canvas.put_tiles(beside, [piece], size=NOTE, accents=[BLUE])
+        draw_cells(canvas, written, cells, side)
         told = f"{moved[number - 1]:,} of {step['compared']:,} changed"
-        canvas.text(x, top + tall + 30, told, size=24, weight="bold", color=RED if moved[number - 1] else INK)
-    canvas.text(MARGIN, top + tall + 30, f"↑ {data['shape']['layers']} layers, one a row", size=24, color=GREY)
-    y = 905
-    canvas.text(MARGIN, y - 40, "The same cache computed", size=28, weight="bold")
-    canvas.text(MARGIN, y, "from scratch, all at once,", size=28, weight="bold")
-    canvas.text(MARGIN, y + 40, "differs by at most", size=28, weight="bold")
-    scale = Ruler(MARGIN + slot, WIDTH - MARGIN - 120, -8, 1)
-    scale.draw(canvas, y + 10)
-    scale.bound(canvas, y - 36, y + 10)
-    scale.dot(canvas, max(map(max, data["recompute"])), y - 10)
+        canvas.put(foot, told, size=NOTE, weight="bold", color=RED if moved[number - 1] else INK)
+    words, _, ruler = lower.columns(given.w, 60, ...)
+    canvas.put(words, "The same cache computed from scratch, all at once, differs by at most", weight="bold", lines=3)
+    scale = Ruler(ruler.inset(60, 60), -8, 1, BOUND)
+    scale.draw(canvas)
+    scale.dot(canvas, max(map(max, data["recompute"])), ruler.center[1])
 
 
-def draw_cells(canvas: Canvas, cells: np.ndarray, x: float, y: float, side: float, tall: float) -> None:
-    """A grid of layers (rows) and positions (columns): 0 grey, 1 blue, 2 red."""
-    from matplotlib.colors import ListedColormap
-
-    layers, columns = cells.shape
-    axes = canvas.chart(x, y, side * columns, tall)
-    line = 1.5 if layers <= 40 else 0.5
-    axes.pcolormesh(cells, cmap=ListedColormap([PALE, BLUE, RED]), vmin=0, vmax=2, edgecolors=PAPER, linewidth=line)
-    axes.set(xlim=(0, columns), ylim=(layers, 0), xticks=[], yticks=[])
-    axes.spines[:].set_visible(False)
-
-
-@dataclass(frozen=True)
-class Ruler:
-    """A row of powers of ten between two pixels: where a difference lies, and how far from the bound."""
-
-    left: float
-    right: float
-    lowest: int
-    highest: int
-
-    def at(self, value: float) -> float:
-        """The pixel of a value; what is too small for the ruler, nought among it, lies at its left end."""
-        share = (math.log10(max(value, 10.0**self.lowest)) - self.lowest) / (self.highest - self.lowest)
-        return self.left + (self.right - self.left) * min(share, 1)
-
-    def draw(self, canvas: Canvas, y: float) -> None:
-        canvas.line([(self.left, y), (self.right, y)], color=PALE, width=2)
-        for exponent in range(self.lowest, self.highest + 1):
-            x = self.at(10.0**exponent)
-            canvas.line([(x, y), (x, y + 8)], color=PALE, width=2)
-            canvas.text(x, y + 30, power_of_ten(exponent), size=22, color=GREY, align="center")
-
-    def bound(self, canvas: Canvas, top: float, bottom: float) -> None:
-        x = self.at(BOUND)
-        canvas.line([(x, top), (x, bottom)], color=INK, width=3, dashed=True)
-        canvas.text(x, top - 22, f"bound {power_of_ten(round(math.log10(BOUND)))}", size=26, weight="bold", align="center")
-
-    def dot(self, canvas: Canvas, value: float, y: float, *, color: str = BLUE, marker: str = "o") -> None:
-        """A mark with its value beside it, on the side away from the bound."""
-        x, below = self.at(value), value < BOUND
-        canvas.sheet.plot(x, y, marker=marker, color=color, markersize=15, zorder=4)
-        side = "right" if below else "left"
-        canvas.text(x - 22 if below else x + 22, y, amount(value), size=26, weight="bold", color=color, align=side)
+def draw_cells(canvas: Canvas, cells: np.ndarray, box: Box, side: float) -> None:
+    """A grid of layers (rows) and positions (columns, `side` pixels each): 0 grey, 1 blue, 2 red."""
+    colors = [[(PALE, BLUE, RED)[int(cell)] for cell in row] for row in cells]
+    canvas.mesh(box.place(side * cells.shape[1], box.h, "left"), colors, seam=2 if len(cells) <= 40 else 0.5)
 
 
 # --- 21 · cached beside recomputed ---
@@ -254,33 +218,40 @@ def spoil_beside(data: Data, lab: Lab) -> Data:
 def draw_beside(canvas: Canvas, data: Data) -> None:
     steps = data["steps"]
     largest = max(step["largest"] for step in steps)
-    good = f"{len(steps)} of {len(steps)} steps"
-    canvas.headline(f"With the cache or from scratch: the same logits at {good}, to within {amount(largest)}")
-    logits = f"{steps[0]['vocabulary']:,} logits"
-    canvas.reading(f"One row a step. Left: the top token and its logit, both ways. Right: the largest difference over {logits}.")
-    head, top_row, pitch = 246, 290, 154
-    columns = ((250, "with the cache"), (590, "from scratch"))
-    for x, name in columns:
-        canvas.text(x + 140, head, name, size=28, weight="bold", align="center", color=BLUE if x == 250 else INK)
-    scale = Ruler(960, WIDTH - MARGIN - 60, -7, 2)
-    for number, (step, wrong) in enumerate(zip(steps, data["shifted"], strict=True), 1):
-        y = top_row + (number - 1) * pitch
-        canvas.line([(MARGIN, y), (WIDTH - MARGIN, y)], color=PALE, width=1)
-        canvas.text(MARGIN, y + 52, f"step {number}", size=30, weight="bold")
-        canvas.text(MARGIN, y + 92, f"{step['tokens']:,} tokens", size=24, color=GREY)
-        for x, way in zip((250, 590), ("cached_top", "recomputed_top"), strict=True):
-            box = canvas.tile(step[way]["text"], x, y + 22, size=32, width=280, fill=mix(BLUE, 0.18) if x == 250 else FAINT)
-            canvas.text(box.center[0], box.bottom + 30, f"{step[way]['logit']:.4f}", size=28, mono=True, align="center")
-        sign = "=" if step["cached_top"]["id"] == step["recomputed_top"]["id"] else "≈"
-        canvas.text(560, y + 52, sign, size=40, align="center")
-        canvas.text(560, box.bottom + 30, "≈", size=28, color=GREY, align="center")
-        scale.dot(canvas, step["largest"], y + 77)
-        scale.dot(canvas, wrong, y + 77, color=ORANGE, marker="D")
-    bottom = top_row + len(steps) * pitch
-    scale.draw(canvas, bottom)
-    scale.bound(canvas, head + 22, bottom)
-    canvas.text(scale.at(6e-6), head, "this run", size=26, weight="bold", color=BLUE, align="center")
-    canvas.text(scale.at(3), head, "position off by one", size=26, weight="bold", color=ORANGE, align="center")
+    body = canvas.titled(
+        f"With the cache or from scratch: the same logits at {len(steps)} of {len(steps)} steps, to within {amount(largest)}",
+        f"One row a step. Left: the top token and its logit, both ways. Right: the largest difference over "
+        f"{steps[0]['vocabulary']:,} logits.",
+    )
+    head, table, _ = body.rows(NOTE * LEADING, ..., 2 * LABEL * LEADING)
+    *names, chart = head.columns(*COLUMNS)
+    for name, column, color in zip(("with the cache", "from scratch"), (names[1], names[3]), (BLUE, INK), strict=True):
+        canvas.put(column, name, weight="bold", align="center", color=color)
+    scale = Ruler(Box(chart.x, table.y, chart.w, table.h).inset(60, 0), -7, 2, BOUND)
+    lanes = table.even_rows(len(steps))
+    for number, (step, wrong, lane) in enumerate(zip(steps, data["shifted"], lanes, strict=True), 1):
+        draw_step(canvas, number, step, lane)
+        scale.dot(canvas, step["largest"], lane.center[1])
+        scale.dot(canvas, wrong, lane.center[1], color=ORANGE, marker="D")
+    scale.draw(canvas)
+    left, right = head.columns(scale.at(BOUND) - head.x, ...)
+    canvas.put(left.columns(chart.x - head.x, ..., 90)[1], "this run", weight="bold", color=BLUE, align="center")
+    canvas.put(right.columns(90, ...)[1], "position off by one", weight="bold", color=ORANGE, align="center")
+
+
+def draw_step(canvas: Canvas, number: int, step: Data, lane: Box) -> None:
+    """One row: the step, and the top token with its logit both ways."""
+    canvas.line([(lane.x, lane.y), (lane.right, lane.y)], color=PALE, width=1)
+    name, cached, between, recomputed, _ = lane.columns(*COLUMNS)
+    canvas.stack(name, Line(f"step {number}", weight="bold"), Line(f"{step['tokens']:,} tokens", NOTE, GREY))
+    same = step["cached_top"]["id"] == step["recomputed_top"]["id"]
+    for column, way, accent in ((cached, "cached_top", BLUE), (recomputed, "recomputed_top", None)):
+        tile, logit = column.place(column.w, 110).rows(58, ...)
+        canvas.put_tile(tile, step[way]["text"], size=TITLE, accent=accent)
+        canvas.put(logit, f"{step[way]['logit']:.4f}", mono=True, align="center")
+    signs = between.place(between.w, 110).rows(58, ...)
+    canvas.put(signs[0], "=" if same else "≈", size=NUMBER, align="center")
+    canvas.put(signs[1], "≈", color=GREY, align="center")
 
 
 SLIDES = [

@@ -13,7 +13,10 @@ if __name__ == "__main__":
 import numpy as np
 
 from pipeline.distributions import by_rank, seven_digits, smallest_prefix, softmax
-from pipeline.drawing.canvas import BLUE, BODY_BOTTOM, BODY_TOP, FAINT, GREY, INK, MARGIN, PALE, WIDTH, Canvas, mix
+from pipeline.drawing.canvas import Canvas
+from pipeline.drawing.charts import Bar, Plane, tiles_and_bars
+from pipeline.drawing.layout import BODY_BOTTOM, BODY_TOP, MARGIN, NOTE, TILE, Box
+from pipeline.drawing.palette import BLUE, FAINT, GREY, INK, PALE, mix
 from pipeline.lab import Lab
 from pipeline.model.parts import anatomy, hidden_states
 from pipeline.slide import Data, Slide, Verdict
@@ -73,16 +76,16 @@ def draw_top_scores(canvas: Canvas, data: Data) -> None:
     score = dict(zip(data["sample_ids"], data["sample_logits"], strict=True))
     scores = [score[token_id] for token_id in data["torch_order"]]
     highest, middle = signed(f"{scores[0]:z.1f}"), signed(f"{data['median']:z.1f}")
-    canvas.headline(f"Raw scores, no unit, no sum: the highest is {highest}, the middle of all is {middle}")
-    canvas.reading(f"The {TOP} highest of {data['vocabulary']:,} logits. A bar starts at the median score of the vocabulary.")
-    pitch, left, longest = (BODY_BOTTOM - BODY_TOP) / TOP, 400, 1250
-    for row, (piece, value) in enumerate(zip(data["pieces"], scores, strict=True)):
-        y, color = BODY_TOP + row * pitch, BLUE if row == 0 else PALE
-        canvas.text(MARGIN, y + 22, f"{row + 1}", size=24, color=GREY)
-        canvas.tile(piece, MARGIN + 50, y, size=24, width=260, fill=mix(BLUE, 0.18) if row == 0 else FAINT)
-        length = longest * (value - data["median"]) / max(scores[0] - data["median"], 1e-9)
-        canvas.box(left, y + 4, max(length, 2), 36, fill=color, radius=2)
-        canvas.text(left + length + 16, y + 22, signed(f"{value:.2f}"), size=26, color=BLUE if row == 0 else GREY)
+    body = canvas.titled(
+        f"Raw scores, no unit, no sum: the highest is {highest}, the middle of all is {middle}",
+        f"The {TOP} highest of {data['vocabulary']:,} logits. A bar starts at the median score of the vocabulary.",
+    )
+    lanes = [lane.columns(50, ...) for lane in body.even_rows(TOP, gap=6)]
+    for row, (number, _) in enumerate(lanes, 1):
+        canvas.put(number, f"{row}", size=NOTE, color=GREY)
+    colors = [(BLUE, BLUE), *[(PALE, GREY)] * (TOP - 1)]
+    shown = [Bar(value - data["median"], signed(f"{value:.2f}"), *color) for value, color in zip(scores, colors, strict=True)]
+    tiles_and_bars(canvas, [lane for _, lane in lanes], data["pieces"], shown, tile=260)
 
 
 # --- 13 · probability by rank ---
@@ -134,39 +137,39 @@ def draw_by_rank(canvas: Canvas, data: Data) -> None:
     half, most = data["holding"][0], data["holding"][-1]
     size = len(data["logits"])
     tokens = counted(half["tokens"], "token")
-    canvas.headline(f"Half the probability sits on {tokens}, {most['share']:.0%} on {most['tokens']:,} of {size:,}")
-    canvas.reading("All tokens, from the most to the least probable. Ranks and probabilities run in powers of ten.")
-    left, width = 250, WIDTH - MARGIN - 250
-    upper = canvas.chart(left, 250, width, 290, ylabel="probability")
-    upper.loglog(data["ranks"], data["probabilities"], color=BLUE, linewidth=4)
-    upper.set_xlim(1, size)
-    upper.tick_params(labelbottom=False)
-    upper.minorticks_off()
+    body = canvas.titled(
+        f"Half the probability sits on {tokens}, {most['share']:.0%} on {most['tokens']:,} of {size:,}",
+        "All tokens, from the most to the least probable. Ranks and probabilities run in powers of ten.",
+    )
+    upper, lower = body.rows(30, ..., 80)[1].columns(190, ...)[1].grid(2, 1, gap=60)
     least = max(min(data["probabilities"]), 1e-30)
+    top = Plane.over(upper[0], (1, size), (least, 1), log_across=True, log_up=True)
     powers = range(0, int(np.floor(np.log10(least))), -3)
-    upper.set_ylim(least, 1)
-    upper.set_yticks([10.0**power for power in powers])
-    upper.set_yticklabels([power_of_ten(power) for power in powers])
-    lower = canvas.chart(left, 600, width, 270, xlabel="rank of the token", ylabel="sum so far")
+    top.frame(canvas, {}, {10.0**power: power_of_ten(power) for power in powers}, up_name="probability")
+    top.curve(canvas, zip(data["ranks"], data["probabilities"], strict=True))
+    low = Plane.over(lower[0], (1, size), (0, 1.04), log_across=True)
+    ranks = {rank: f"{rank:,.0f}" for rank in low.across.ticks() if rank < 0.97 * size}
+    low.frame(canvas, ranks, {0: "0", 0.5: "50%", 1: "100%"}, across_name="rank of the token", up_name="sum so far")
     # a staircase that climbs at each rank: the point where a share is reached lies on it
-    lower.semilogx([1, *data["ranks"]], [0, *data["cumulative"]], color=BLUE, linewidth=4, drawstyle="steps-post", snap=False)
-    lower.set(xlim=(1, size), ylim=(0, 1.04), yticks=[0, 0.5, 1])
-    lower.set_yticklabels(["0", "50%", "100%"])
-    decades = [10**power for power in range(9) if power < 0.97 * np.log10(size)]  # no label beyond the edge
-    for axes in (upper, lower):
-        axes.set_xticks(decades)
-    lower.set_xticklabels([f"{rank:,}" for rank in decades])
-    lower.minorticks_off()
-    for row in data["holding"]:
-        most = row["share"] > 0.95
-        place = np.log(row["tokens"]) / np.log(size)
-        lower.plot([row["tokens"]], [row["share"]], "o", color=INK, markersize=9, clip_on=False, zorder=3)
-        x, y = left + width * place, 600 + 270 * (1 - row["share"] / 1.04)
-        right = place < 0.75
+    stairs, sum_so_far = [(1.0, 0.0)], 0.0
+    for rank, total in zip(data["ranks"], data["cumulative"], strict=True):
+        stairs += [(rank, sum_so_far), (rank, total)]
+        sum_so_far = total
+    low.curve(canvas, stairs)
+    label_holding(canvas, low, data["holding"])
+
+
+def label_holding(canvas: Canvas, plane: Plane, holding: list[Data]) -> None:
+    """The points at which a share of the probability is reached."""
+    for row in holding:
+        x, y = plane.at(row["tokens"], row["share"])
+        canvas.dots([(x, y)], color=INK, size=12)
+        right = x < plane.box.x + 0.75 * plane.box.w
         text = f"{row['tokens']:,} hold{'s' * (row['tokens'] == 1)} {row['share']:.0%}"
         # right of a point the curve runs above it, left of it below; over the highest there is room on both sides
-        y += -34 if most else 26 if right else -19
-        canvas.text(x + (22 if right else -22), y, text, size=24, weight="bold", align="left" if right else "right")
+        y += -34 if row["share"] > 0.95 else NOTE if right else -NOTE
+        side = NOTE if right else -NOTE
+        canvas.text(x + side, y, text, size=NOTE, weight="bold", align="left" if right else "right")
 
 
 # --- 14 · the logit lens ---
@@ -238,9 +241,11 @@ def draw_lens(canvas: Canvas, data: Data) -> None:
         name = "token table" if index == 0 else f"layer {index}"
         middle, bar = y + 0.9 * size, x + 6.5 * size + 281
         canvas.text(x, middle, name, size=size, color=INK if final else GREY)
-        canvas.tile(row["text"], x + 6.5 * size + 7, y, size=size, width=260, fill=mix(BLUE, 0.18) if final else FAINT)
+        canvas.put_tile(
+            Box(x + 6.5 * size + 7, y, 260, TILE * size), row["text"], size=size, fill=mix(BLUE, 0.18) if final else FAINT
+        )
         length = max(longest * row["probability"], 2)
-        canvas.box(bar, y + 0.25 * size, length, 1.3 * size, fill=BLUE if final else PALE, radius=2)
+        canvas.box(Box(bar, y + 0.25 * size, length, 1.3 * size), fill=BLUE if final else PALE, radius=2)
         share = f"{row['probability']:.0%}" if row["probability"] >= 0.01 else "< 1%"
         canvas.text(bar + length + 12, middle, share, size=size, color=BLUE if final else GREY)
 

@@ -6,15 +6,16 @@ tokenizer of the model.
 
 import json
 import sys
-from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
 if __name__ == "__main__":
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
-from pipeline.drawing.canvas import BLUE, BODY_BOTTOM, FAINT, GREY, LABEL, MARGIN, Canvas, mix
+from pipeline.drawing.canvas import Canvas
 from pipeline.drawing.fonts import quoted
+from pipeline.drawing.layout import GAP, LABEL, NOTE, Box
+from pipeline.drawing.palette import BLUE, FAINT, GREY
 from pipeline.lab import Lab
 from pipeline.slide import Data, Slide, Verdict
 from pipeline.text import counted
@@ -120,7 +121,6 @@ def window(data: Data) -> tuple[int, int]:
 
 
 def draw_merges(canvas: Canvas, data: Data) -> None:
-    write = partial(canvas.text, valign="center_baseline")
     stages, ids = data["stages"], data["ids"]
     merges = len(stages) - 1
     start, end = window(data)
@@ -130,43 +130,44 @@ def draw_merges(canvas: Canvas, data: Data) -> None:
         if merges
         else "no merge applies, which leaves"
     )
-    canvas.headline(f"{quoted(data['word'])} has {counted(data['bytes'], 'byte')}: {how} {counted(len(ids), 'token')}")
-    canvas.reading(
-        f"Top to bottom, one merge a row: the two neighbours that rank lowest among {data['listed']:,} merges become one.{part}"
+    body = canvas.titled(
+        f"{quoted(data['word'])} has {counted(data['bytes'], 'byte')}: {how} {counted(len(ids), 'token')}",
+        f"Top to bottom, one merge a row: the two neighbours that rank lowest among {data['listed']:,} merges become one.{part}",
     )
     inside = [(i, stage) for i, stage in enumerate(stages) if i == 0 or start <= spans(stage["pieces"])[stage["at"]][0] < end]
     rows = inside if len(inside) <= MOST_MERGES + 1 else [*inside[:5], None, *inside[-4:]]
-    pitch = min(150, (BODY_BOTTOM - 232) / (len(rows) + 1))
-    size = int(min(48, pitch * 0.74 / 1.8))
-    left, right = 240, 1590
-    column = min(220, (right - left) / (end - start))
-    for row, shown in enumerate(rows):
-        y = 232 + row * pitch
+    lanes = [lane.columns(160, ..., 270, gap=2 * GAP) for lane in body.even_rows(len(rows) + 1, gap=16, most=110)]
+    for shown, (name, middle, rank) in zip(rows, lanes, strict=False):
         if shown is None:
-            write(left, y + size * 0.9 - 4, f"⋯ {len(inside) - len(rows) + 1} more merges ⋯", size=24, color=GREY)
+            canvas.put(middle, f"⋯ {len(inside) - len(rows) + 1} more merges ⋯", size=NOTE, color=GREY)
             continue
         step, stage = shown
-        write(MARGIN, y + size * 0.9 - 4, f"merge {step}" if step else "bytes", size=26, color=GREY)
-        for at, (piece, (a, b)) in enumerate(zip(stage["pieces"], spans(stage["pieces"]), strict=True)):
-            if start <= a < end:
-                new = step > 0 and at == stage["at"]
-                x, width = left + (a - start) * column, (b - a) * column - min(8, column / 4)
-                fill, edge = (mix(BLUE, 0.2), BLUE) if new else (FAINT, None)
-                if width < 2 * LABEL:  # no room for letters
-                    canvas.box(x, y, width, size * 1.8, fill=fill, edge=edge, radius=min(6, width / 4))
-                else:
-                    text = bytes.fromhex(piece).decode(errors="backslashreplace")
-                    canvas.tile(text, x, y, size=size, width=width, fill=fill, edge=edge)
+        canvas.put(name, f"merge {step}" if step else "bytes", color=GREY)
+        for at, piece, spot in spread(stage["pieces"], start, end, middle):
+            draw_piece(canvas, piece, spot, new=step > 0 and at == stage["at"])
         if step:
-            write(left + (end - start) * column + 30, y + size * 0.9 - 4, f"rank {stage['rank']:,}", size=28, color=BLUE)
-    y = 232 + len(rows) * pitch
-    write(MARGIN, y + pitch * 0.3, "ids", size=26, color=GREY)
-    for (a, b), token_id in zip(spans(stages[-1]["pieces"]), ids, strict=True):
-        if start <= a < end:
-            center = left + ((a + b) / 2 - start) * column - 4
-            size = 28 if (b - a) * column > 110 else 22
-            write(center, y + pitch * 0.3, f"{token_id:,}", size=size, weight="bold", align="center")
-    write(left + (end - start) * column + 30, y + pitch * 0.3, "as the tokenizer says", size=24, color=GREY)
+            canvas.put(rank, f"rank {stage['rank']:,}", color=BLUE)
+    name, middle, rank = lanes[-1]
+    canvas.put(name, "ids", color=GREY)
+    for at, _, spot in spread(stages[-1]["pieces"], start, end, middle):
+        canvas.put(spot, f"{ids[at]:,}", weight="bold", align="center")
+    canvas.put(rank, "as the tokenizer says", size=NOTE, color=GREY)
+
+
+def spread(pieces: list[str], start: int, end: int, box: Box) -> list[tuple[int, str, Box]]:
+    """The pieces between two bytes, each with its number and its box: as wide as it has bytes."""
+    columns = box.even_columns(end - start, gap=min(8, box.w / (end - start) / 4), most=210)
+    inside = [(at, piece, span) for at, (piece, span) in enumerate(zip(pieces, spans(pieces), strict=True))]
+    return [(at, piece, columns[a - start].until(columns[b - start - 1])) for at, piece, (a, b) in inside if start <= a < end]
+
+
+def draw_piece(canvas: Canvas, piece: str, spot: Box, new: bool) -> None:
+    """One piece of the word; one too narrow for letters is a bare box."""
+    accent = BLUE if new else None
+    if spot.w < 2 * LABEL:
+        canvas.box(spot, fill=canvas.tint(BLUE) if new else FAINT, edge=accent, radius=min(6, spot.w / 4))
+    else:
+        canvas.put_tile(spot, bytes.fromhex(piece).decode(errors="backslashreplace"), accent=accent, edge=accent)
 
 
 SLIDES = [

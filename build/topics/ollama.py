@@ -6,14 +6,18 @@ is the unstreamed one in pieces. They need a server (an Ollama, or whichever was
 
 import copy
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 if __name__ == "__main__":
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
-from pipeline.drawing.canvas import BLUE, BODY_BOTTOM, BODY_TOP, FAINT, GREY, INK, MARGIN, PALE, WIDTH, Canvas, literal, mix
+from pipeline.drawing.canvas import Canvas
+from pipeline.drawing.charts import Scale
+from pipeline.drawing.fonts import literal
 from pipeline.drawing.json_panel import draw_json
+from pipeline.drawing.layout import BODY, GAP, LABEL, LEADING, NOTE, TILE, TITLE, WIDTH, Box
+from pipeline.drawing.palette import BLUE, GREY, INK, PALE, mix
+from pipeline.drawing.sheet import Line
 from pipeline.lab import Lab
 from pipeline.serving.client import Exchange, same_model
 from pipeline.serving.messages import settle
@@ -88,51 +92,51 @@ def spoil_request(data: Data, lab: Lab) -> Data:
 def draw_request(canvas: Canvas, data: Data) -> None:
     count = data["completion_tokens"]
     pieces = counted(count, "token") if count != "not reported" else counted(len(data["text"]), "character")
-    canvas.headline(f"One HTTP request, one JSON answer: {pieces} from {data['label']}")
-    canvas.reading("Exactly what was sent and what came back. Only ids and times, which differ from call to call, are replaced.")
-    top, bottom = BODY_TOP + 66, BODY_BOTTOM - 222
-    left, right = MARGIN, 720
-    width = 560
-    titles = ((left, f"We send POST {data['path']}", width + 60), (right, f"{data['label']} answers", WIDTH - MARGIN - right))
-    for x, words, room in titles:
-        canvas.text(x, BODY_TOP + 40, words, size=30, weight="bold", valign="baseline", wrap=room, lines=1, smallest=24)
-    draw_json(canvas, data["request"], left, top, width, bottom - top, size=24)
+    body = canvas.titled(
+        f"One HTTP request, one JSON answer: {pieces} from {data['label']}",
+        "Exactly what was sent and what came back. Only ids and times, which differ from call to call, are replaced.",
+    )
+    heads, panels, counts, server = body.rows(TITLE * LEADING, ..., 84, 90, gap=GAP)
+    sent, _, received = panels.columns(560, 84, ..., gap=GAP / 2)
+    canvas.put(heads.columns(received.x - heads.x - GAP, ...)[0], f"We send POST {data['path']}", weight="bold")
+    canvas.put(Box(received.x, heads.y, received.w, heads.h), f"{data['label']} answers", weight="bold")
+    draw_json(canvas, data["request"], sent, size=NOTE)
     texts = ("response", "message.content", "choices[0].text", "choices[0].message.content")
-    draw_json(canvas, data["answer"], right, top, WIDTH - MARGIN - right, bottom - top, accents=texts, size=24)
-    canvas.arrow(left + width + 16, (top + bottom) / 2, right - 16, (top + bottom) / 2, color=INK, width=3)
-    draw_counts(canvas, data, bottom + 66)
-    draw_server(canvas, data, BODY_BOTTOM - 50)
+    draw_json(canvas, data["answer"], received, accents=texts, size=NOTE)
+    canvas.arrow(sent.inset(-GAP).east, received.inset(-GAP).west)
+    draw_counts(canvas, data, counts)
+    draw_server(canvas, data, server)
 
 
-def draw_counts(canvas: Canvas, data: Data, y: float) -> None:
+def draw_counts(canvas: Canvas, data: Data, box: Box) -> None:
     """The tokens that went in and came out as one bar, a cell a token."""
     counts = [(data["prompt_tokens"], "in", PALE, INK), (data["completion_tokens"], "out", BLUE, BLUE)]
-    total = sum(count for count, *_ in counts if count != "not reported")
-    cell = (WIDTH - 2 * MARGIN) / max(total, 1)
-    x = float(MARGIN)
+    cell = box.w / max(sum(count for count, *_ in counts if count != "not reported"), 1)
+    head, bar = box.rows(..., 34)
+    x = box.x
     for count, way, fill, color in counts:
         known = count != "not reported"
         name = f"{counted(count, 'token')} {way}" if known else f"tokens {way}: not reported"
-        room = canvas.measure(name, 26, weight="bold")[0]
-        canvas.text(min(x, WIDTH - MARGIN - room), y - 14, name, size=26, color=color, weight="bold", valign="baseline")
+        room = canvas.width(name, NOTE, weight="bold")
+        canvas.text(min(x, box.right - room), head.center[1], name, size=NOTE, color=color, weight="bold")
         for number in range(count if known else 0):
-            canvas.box(x + number * cell, y, max(cell - (3 if cell > 8 else 0), 1), 34, fill=fill, radius=min(4, cell / 4))
-        x += max(cell * count if known else 0, room + 30)
+            spot = Box(x + number * cell, bar.y, max(cell - (3 if cell > 8 else 0), 1), bar.h)
+            canvas.box(spot, fill=fill, radius=min(4, cell / 4))
+        x += max(cell * count if known else 0, room + GAP)
 
 
-def draw_server(canvas: Canvas, data: Data, y: float) -> None:
+def draw_server(canvas: Canvas, data: Data, box: Box) -> None:
     """Which server, which model, which weights: the same line at the same place whatever the server is."""
     server = data["server"]
     digest = server["digest"] or "not reported"
-    facts = [
-        ("server", server["name"]), ("version", server["version"] or "not reported"), ("model", server["model"]),
-        ("digest", digest if len(digest) < 24 else f"{digest.removeprefix('sha256:')[:16]}…"),
-    ]  # fmt: skip
-    step = (WIDTH - 2 * MARGIN) / len(facts)
-    for number, (name, value) in enumerate(facts):
-        x = MARGIN + number * step
-        canvas.text(x, y - 14, name, size=22, color=GREY, valign="baseline")
-        canvas.text(x, y + 26, value, size=28, weight="bold", valign="baseline", wrap=step - 30, lines=1, smallest=22)
+    facts = {
+        "server": server["name"],
+        "version": server["version"] or "not reported",
+        "model": server["model"],
+        "digest": digest if len(digest) < 24 else f"{digest.removeprefix('sha256:')[:16]}…",
+    }
+    for (name, value), column in zip(facts.items(), box.even_columns(len(facts), gap=30), strict=True):
+        canvas.stack(column, Line(name, LABEL, GREY), Line(value, weight="bold"), down="bottom")
 
 
 # --- 35 · where the time goes ---
@@ -195,96 +199,86 @@ def spoil_time(data: Data, lab: Lab) -> Data:
 
 
 def draw_time(canvas: Canvas, data: Data) -> None:
-    scale = Scale(max(data["whole_ms"], data["seen_ms"], data["unstreamed_ms"]))
     biggest = max(data["parts"], key=lambda part: part["ms"])
     share = biggest["ms"] / data["whole_ms"]
-    chunks, when = counted(len(data["chunks"]), "chunk"), PHRASES[biggest["name"]]
-    canvas.headline(f"An answer of {chunks}: {share:.0%} of its time goes by {when}")
-    clock = f"Time runs to the right, to scale, by {data['clock']} clock."
-    canvas.reading(f"{clock} Each tile is one chunk of text, under the moment it arrived.")
-    draw_parts(canvas, data, scale, BODY_TOP + 48, biggest)
-    axis = BODY_TOP + 190
-    canvas.line([(scale.at(0), axis), (scale.at(scale.whole), axis)], color=PALE, width=2)
+    body = canvas.titled(
+        f"An answer of {counted(len(data['chunks']), 'chunk')}: {share:.0%} of its time goes by {PHRASES[biggest['name']]}",
+        f"Time runs to the right, to scale, by {data['clock']} clock. Each tile is one chunk, under the moment it arrived.",
+    )
+    scale = Scale(0, max(data["whole_ms"], data["seen_ms"], data["unstreamed_ms"]), body.x, body.right)
+    parts, ticks, chunks, _, whole, server = body.rows(110, 66, ..., GAP, 140, 90)
+    draw_parts(canvas, data, scale, parts, biggest)
+    canvas.line([(ticks.x, ticks.bottom), (ticks.right, ticks.bottom)], color=PALE)
     for ms in scale.ticks():
-        canvas.line([(scale.at(ms), axis - 8), (scale.at(ms), axis + 8)], color=PALE, width=2)
-        name = f"{ms:,.0f} ms" if ms else "sent"
-        canvas.text(scale.at(ms), axis - 22, name, size=22, color=GREY, align="center" if ms else "left", valign="baseline")
-    draw_chunks(canvas, data, scale, axis)
-    draw_unstreamed(canvas, data, scale, BODY_BOTTOM - 240)
-    draw_server(canvas, data, BODY_BOTTOM - 50)
+        x = scale.at(ms)
+        if x < body.x + 0.96 * body.w:  # no label beyond the edge
+            canvas.line([(x, ticks.bottom - 8), (x, ticks.bottom + 8)], color=PALE)
+            align = "center" if ms else "left"
+            canvas.text(x, ticks.center[1], f"{ms:,.0f} ms" if ms else "sent", size=LABEL, color=GREY, align=align)
+    draw_chunks(canvas, data, scale, chunks)
+    draw_unstreamed(canvas, data, scale, whole)
+    draw_server(canvas, data, server)
 
 
-@dataclass(frozen=True)
-class Scale:
-    """Milliseconds to pixels, over the whole width."""
-
-    whole: float
-
-    def at(self, ms: float) -> float:
-        return MARGIN + (WIDTH - 2 * MARGIN) * ms / self.whole
-
-    def ticks(self) -> list[float]:
-        """Round moments, five to ten of them, none at the very end."""
-        step = next(unit * 10**power for power in range(-1, 7) for unit in (1, 2, 5) if self.whole / (unit * 10**power) <= 10)
-        return [step * n for n in range(int(self.whole * 0.96 / step) + 1)]
-
-
-def draw_parts(canvas: Canvas, data: Data, scale: Scale, top: float, biggest: Data) -> None:
+def draw_parts(canvas: Canvas, data: Data, scale: Scale, box: Box, biggest: Data) -> None:
     """The parts as one bar; parts too short for their labels have them above, side by side."""
-    start, height, gap = 0.0, 72, 24
+    head, bar = box.rows(LABEL * LEADING, ...)
+    start, gap = 0.0, 2 * GAP
     above: list[tuple[str, float, float]] = []  # label, left, width
     for part in data["parts"]:
         x, w = scale.at(start), scale.at(part["ms"]) - scale.at(0)
         start += part["ms"]
+        spot = Box(x, bar.y, max(w - 2, 1), bar.h)
         if w >= 2:
-            canvas.box(x, top, max(w - 2, 1), height, fill=BLUE if part is biggest else mix(INK, 0.2), radius=min(4, w / 4))
+            canvas.box(spot, fill=BLUE if part is biggest else mix(INK, 0.2), radius=min(4, w / 4))
         label = f"{part['name']}  " + (f"{part['ms']:,.0f} ms" if part["ms"] >= 1 else "< 1 ms")
-        if w > canvas.measure(label, 26)[0] + 30:
-            color = "white" if part is biggest else INK
-            canvas.text(x + w / 2, top + height / 2, label, size=26, color=color, align="center", valign="center_baseline")
+        if w > canvas.width(label) + gap:
+            canvas.put(spot, label, color="white" if part is biggest else INK, align="center")
         else:
             left = max(x, above[-1][1] + above[-1][2] + gap) if above else x
-            above.append((label, left, canvas.measure(label, 22)[0]))
-    limit = float(WIDTH - MARGIN)
+            above.append((label, left, canvas.width(label, LABEL)))
+    limit = box.right
     for label, left, room in reversed(above):
         left = min(left, limit - room)
-        canvas.text(left, top - 14, label, size=22, color=GREY, valign="baseline")
+        canvas.text(left, head.center[1], label, size=LABEL, color=GREY)
         limit = left - gap
 
 
-def draw_chunks(canvas: Canvas, data: Data, scale: Scale, axis: float) -> None:
+def draw_chunks(canvas: Canvas, data: Data, scale: Scale, box: Box) -> None:
     """Each chunk's tile hangs from its moment, in the highest row that is still free there."""
-    size, rows, gap = 28, 4, 14
-    free = [float(MARGIN)] * rows
+    _, *rows, note = box.rows(2 * GAP, *[BODY * TILE] * 4, ..., gap=GAP)
+    free = [box.x] * len(rows)
     left_out = 0
     for chunk in data["chunks"]:
         x = scale.at(chunk["ms"])
-        canvas.line([(x, axis - 7), (x, axis + 7)], color=BLUE, width=2.5, z=3)
-        width = min(canvas.tile_width(chunk["text"], size), 230)
-        spot = min(x, WIDTH - MARGIN - width)
-        row = next((row for row in range(rows) if free[row] <= spot), None)
+        canvas.line([(x, box.y - 7), (x, box.y + 7)], color=BLUE, width=2.5, z=3)
+        width = min(canvas.tile_width(chunk["text"]), 230)
+        spot = min(x, box.right - width)
+        row = next((row for row in range(len(rows)) if free[row] <= spot), None)
         if row is None:
             left_out += 1
             continue
-        y = axis + 34 + row * (size * 1.8 + gap)
-        canvas.line([(x, axis), (x, y + 4)], color=mix(BLUE, 0.35), width=1.5, z=0.5)
-        canvas.tile(chunk["text"], spot, y, size=size, width=width, fill=FAINT, edge=mix(BLUE, 0.5))
-        free[row] = spot + width + 10
+        canvas.line([(x, box.y), (x, rows[row].y + 4)], color=mix(BLUE, 0.35), width=1.5, z=0.5)
+        canvas.put_tile(Box(spot, rows[row].y, width, rows[row].h), chunk["text"], edge=mix(BLUE, 0.5))
+        free[row] = spot + width + GAP
     if left_out:
-        y = axis + 34 + rows * (size * 1.8 + gap)
-        canvas.text(WIDTH - MARGIN, y, f"and {left_out} more chunks between these", size=22, color=GREY, align="right")
+        told = f"and {left_out} more chunks between these"
+        canvas.put(note, told, size=LABEL, color=GREY, align="right", down="top")
 
 
-def draw_unstreamed(canvas: Canvas, data: Data, scale: Scale, y: float) -> None:
+def draw_unstreamed(canvas: Canvas, data: Data, scale: Scale, box: Box) -> None:
     """The same answer asked for without streaming: nothing, then everything."""
-    x = scale.at(data["unstreamed_ms"])
+    head, rest = box.rows(BODY * LEADING + GAP / 2, ...)
+    x, text = scale.at(data["unstreamed_ms"]), rest.inset(0, GAP)
     said = f"Without streaming: nothing for {data['unstreamed_ms']:,.0f} ms, then the same text at once"
-    canvas.text(MARGIN, y - 22, said, size=26, valign="baseline")
-    canvas.line([(MARGIN, y), (x, y)], color=GREY, width=3, dashed=True)
-    canvas.line([(x, y - 12), (x, y + 12)], color=INK, width=4)
-    room, side = (WIDTH - MARGIN - x, "left") if x < WIDTH * 0.55 else (x - MARGIN, "right")
+    canvas.put(head, said)
+    canvas.line([(rest.x, rest.y), (x, rest.y)], color=GREY, width=3, dashed=True)
+    canvas.line([(x, rest.y - GAP), (x, rest.y + GAP)], width=4)
+    left, right = text.columns(x - text.x, ...)
     whole = f"“{literal(data['unstreamed'].strip())}”"
-    canvas.text(x, y + 28, whole, size=24, mono=True, align=side, valign="top", wrap=room, lines=2, smallest=22)
+    early = x < WIDTH * 0.55
+    side = right if early else left
+    canvas.put(side, whole, size=NOTE, mono=True, align="left" if early else "right", down="top", lines=2)
 
 
 PHRASES = {

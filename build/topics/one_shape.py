@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 if __name__ == "__main__":
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
-from pipeline.drawing.canvas import BLUE, BODY_BOTTOM, BODY_TOP, FAINT, GREY, INK, LABEL, MARGIN, PALE, WIDTH, Canvas, mix
+from pipeline.drawing.canvas import Canvas
 from pipeline.drawing.json_panel import draw_json, spelled, wrap
+from pipeline.drawing.layout import BODY_BOTTOM, BODY_TOP, LABEL, MARGIN, WIDTH, Box
+from pipeline.drawing.palette import BLUE, FAINT, GREY, INK, PALE, mix
 from pipeline.lab import Lab
 from pipeline.serving.client import same_model
 from pipeline.serving.messages import VARIES, flat, settle
@@ -121,7 +123,7 @@ def draw_shape(canvas: Canvas, data: Data) -> None:
     at_right = draw_rows(canvas, shown, right, top, width, bottom, strong=set(SHARED))
     for field, place in carried.items():
         if place in at_left and field in at_right:
-            canvas.arrow(left + width + 8, at_left[place], right - 8, at_right[field], color=BLUE, width=2.5)
+            canvas.arrow((left + width + 8, at_left[place]), (right - 8, at_right[field]), color=BLUE, width=2.5)
     for field in SHARED:
         if field not in carried and field in at_right:
             canvas.text(right - 16, at_right[field], "made by litellm", size=22, color=GREY, align="right")
@@ -137,17 +139,17 @@ def draw_rows(canvas: Canvas, rows: list[tuple[str, Any]], x, top, width, bottom
     for number, (path, value) in enumerate(kept):
         y = top + number * step
         taking_part = path in strong
-        canvas.box(x, y, width, step - 8, fill=FAINT if taking_part else None, edge=None if taking_part else PALE, radius=8)
+        canvas.box(Box(x, y, width, step - 8), fill=FAINT if taking_part else None, edge=None if taking_part else PALE, radius=8)
         middle = y + (step - 8) / 2
-        canvas.text(x + 18, middle, path, size=24, mono=True, color=GREY, valign="center_baseline")
+        canvas.text(x + 18, middle, path, size=24, mono=True, color=GREY)
         room = width - 36 - (len(path) + 2) * advance
         color = INK if taking_part and value != VARIES else GREY
         text = wrap(spelled(value), max(int(room / advance), 4), 1)[0]
-        canvas.text(x + width - 18, middle, text, size=24, mono=True, color=color, align="right", valign="center_baseline",
+        canvas.text(x + width - 18, middle, text, size=24, mono=True, color=color, align="right",
                     wrap=room + advance, lines=1, smallest=LABEL)  # fmt: skip
         places[path] = middle
     if len(kept) < len(rows):
-        canvas.text(x + 18, bottom - step / 2, f"and {len(rows) - len(kept)} more", size=24, color=GREY, valign="center_baseline")
+        canvas.text(x + 18, bottom - step / 2, f"and {len(rows) - len(kept)} more", size=24, color=GREY)
     return places
 
 
@@ -201,12 +203,12 @@ def draw_both_ways(canvas: Canvas, data: Data) -> None:
             x, BODY_TOP + 40, name, size=28, weight="bold", valign="baseline", wrap=width - room - 20, lines=1, smallest=22
         )
         canvas.text(x + width, BODY_TOP + 40, path, size=22, color=GREY, align="right", valign="baseline")
-        draw_json(canvas, way["request"], x, top, width, panel, size=26)
-        canvas.arrow(x + width / 2, top + panel + 4, x + width / 2, server_top - 4, color=INK, width=2.5)
-        canvas.arrow(x + width / 2, server_top + 60, x + width / 2, server_top + 98, color=INK, width=2.5)
-    canvas.box(MARGIN, server_top, WIDTH - 2 * MARGIN, 56, fill=INK, radius=8)
+        draw_json(canvas, way["request"], Box(x, top, width, panel), size=26)
+        canvas.arrow((x + width / 2, top + panel + 4), (x + width / 2, server_top - 4), color=INK, width=2.5)
+        canvas.arrow((x + width / 2, server_top + 60), (x + width / 2, server_top + 98), color=INK, width=2.5)
+    canvas.box(Box(MARGIN, server_top, WIDTH - 2 * MARGIN, 56), fill=INK, radius=8)
     face = f"{data['label']}  ·  {data['model']}"
-    canvas.text(WIDTH / 2, server_top + 28, face, size=28, weight="bold", color="white", align="center", valign="center_baseline",
+    canvas.text(WIDTH / 2, server_top + 28, face, size=28, weight="bold", color="white", align="center",
                 wrap=WIDTH - 2 * MARGIN - 40, lines=1, smallest=22)  # fmt: skip
     draw_answers(canvas, direct["text"], through["text"], server_top + 104)
 
@@ -224,12 +226,12 @@ def draw_answers(canvas: Canvas, direct: str, through: str, top: float) -> None:
             break
     for number, (name, text) in enumerate((("direct", direct), ("litellm", through))):
         y = top + number * (block + gap)
-        canvas.box(MARGIN, y, WIDTH - 2 * MARGIN, block, fill=mix(BLUE, 0.12), radius=8)
-        canvas.text(MARGIN + 20, y + block / 2, name, size=26, color=BLUE, weight="bold", valign="center_baseline")
+        canvas.box(Box(MARGIN, y, WIDTH - 2 * MARGIN, block), fill=mix(BLUE, 0.12), radius=8)
+        canvas.text(MARGIN + 20, y + block / 2, name, size=26, color=BLUE, weight="bold")
         rows = wrap(spelled(text), columns, max(int((block - 4) / step), 1))
         start = y + block / 2 - (len(rows) - 1) * step / 2
         for line, row in enumerate(rows):
-            canvas.text(left, start + line * step, row, size=size, mono=True, valign="center_baseline",
+            canvas.text(left, start + line * step, row, size=size, mono=True,
                         wrap=WIDTH - MARGIN - left - 10, lines=1, smallest=LABEL)  # fmt: skip
 
 

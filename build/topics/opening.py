@@ -14,7 +14,11 @@ if __name__ == "__main__":
 
 import numpy as np
 
-from pipeline.drawing.canvas import BLUE, BODY_BOTTOM, FAINT, GREY, INK, MARGIN, PALE, WIDTH, Canvas, mix
+from pipeline.drawing.canvas import Canvas
+from pipeline.drawing.charts import Bar, tiles_and_bars
+from pipeline.drawing.layout import BODY, GAP, HERO, LABEL, LEADING, NOTE, NUMBER, TILE, TITLE, Box
+from pipeline.drawing.palette import BLUE, GREY, INK, PALE, mix
+from pipeline.drawing.sheet import Line
 from pipeline.lab import Lab
 from pipeline.slide import Data, Slide, Verdict
 from pipeline.text import counted
@@ -75,19 +79,22 @@ def spoil_title(data: Data, lab: Lab) -> Data:
 
 def draw_title(canvas: Canvas, data: Data) -> None:
     given, chosen, steps = data["prompt"], data["completion"], data["steps"]
-    canvas.headline(f"Ask {len(steps)} times for one more token, and the sentence goes on by itself")
-    canvas.reading("The darker a blue tile, the more probable the model found that token: the percentage below. ␣ is a space.")
-    canvas.text(MARGIN, 350, f"given: {counted(len(given), 'token')}", size=28, color=GREY)
-    boxes = canvas.tiles([tile["text"] for tile in given], MARGIN, 382, rows=3, size=46, gap=10)
-    top = max(box.bottom for box in boxes if box) + 100
-    canvas.text(MARGIN, top, f"chosen: {len(chosen)} tokens, one call each, always the most probable", size=28, color=BLUE)
-    shades = [mix(BLUE, 0.12 + 0.88 * step["probability"]) for step in steps]
+    body = canvas.titled(
+        f"Ask {len(steps)} times for one more token, and the sentence goes on by itself",
+        "The darker a blue tile, the more probable the model found that token: the percentage below. ␣ is a space.",
+    )
+    _, head, upper = body.rows(100, TITLE * LEADING, ..., gap=GAP)
+    canvas.put(head, f"given: {counted(len(given), 'token')}", color=GREY)
+    boxes = canvas.put_tiles(upper, [tile["text"] for tile in given], rows=3, size=NUMBER)
+    head = Box(head.x, max(box.bottom for box in boxes if box) + HERO, head.w, head.h)
+    canvas.put(head, f"chosen: {len(chosen)} tokens, one call each, always the most probable", color=BLUE)
+    fills = [mix(BLUE, 0.12 + 0.88 * step["probability"]) for step in steps]
     inks = ["white" if step["probability"] > 0.45 else INK for step in steps]
-    pieces = [tile["text"] for tile in chosen]
-    boxes = canvas.tiles(pieces, MARGIN, top + 32, rows=2, size=46, gap=10, row_gap=76, fills=shades, colors=inks)
+    pieces, lower = [tile["text"] for tile in chosen], head.below(BODY, GAP)
+    boxes = canvas.put_tiles(lower, pieces, rows=2, size=NUMBER, row_gap=2 * NUMBER, fills=fills, colors=inks)
     for box, step in zip(boxes, steps, strict=True):
         if box:
-            canvas.text(box.center[0], box.bottom + 34, f"{step['probability']:.0%}", size=30, color=BLUE, align="center")
+            canvas.put(box.below(NUMBER, GAP), f"{step['probability']:.0%}", color=BLUE, align="center")
 
 
 # --- 2 · one call ---
@@ -128,36 +135,36 @@ def spoil_one_call(data: Data, lab: Lab) -> Data:
 
 def draw_one_call(canvas: Canvas, data: Data) -> None:
     count, winner = len(data["prompt"]), data["top"][0]
-    canvas.headline(f"One call: {count} ids in, one distribution over {data['vocabulary']:,} tokens out")
-    canvas.reading("Left to right: what goes in, the call, the distribution that comes out. Its most probable token is appended.")
-    inside = 560
-    canvas.text(MARGIN, 260, f"{count} token ids in", size=28, weight="bold")
-    boxes = canvas.tiles([tile["text"] for tile in data["prompt"]], MARGIN, 300, width=inside, rows=5, size=32, row_gap=66)
-    for box, tile in zip(boxes, data["prompt"], strict=True):
-        if box and box.w >= canvas.measure(str(tile["id"]), 22, mono=True)[0]:
-            canvas.text(box.center[0], box.bottom + 24, str(tile["id"]), size=22, mono=True, color=GREY, align="center")
-    canvas.arrow(640, 520, 720, 520, color=INK, width=3)
-    canvas.box(730, 400, 320, 240, fill=INK, radius=14)
-    canvas.text(890, 490, "the model", size=38, color="white", weight="bold", align="center")
-    canvas.text(890, 550, "called once", size=28, color=PALE, align="center")
-    canvas.arrow(1060, 520, 1140, 520, color=INK, width=3)
-    left, bar = 1160, 360
-    canvas.text(left, 260, "the most probable of all", size=28, weight="bold")
-    for row, token in enumerate(data["top"]):
-        y = 310 + row * 110
-        color = BLUE if row == 0 else PALE
-        box = canvas.tile(token["text"], left, y, size=30, width=230, fill=mix(BLUE, 0.18) if row == 0 else FAINT)
-        length = bar * token["probability"] / winner["probability"]
-        canvas.box(left + 245, y + 8, length, box.h - 16, fill=color, radius=3)
-        canvas.text(left + 260 + length, box.center[1], f"{token['probability']:.1%}", size=26, color=BLUE if row == 0 else GREY)
-    rest = 1 - sum(token["probability"] for token in data["top"])
-    canvas.text(left, 765, f"and {rest:.1%} shared by the other {data['vocabulary'] - len(data['top']):,}", size=26, color=GREY)
-    canvas.arrow(left + 115, 800, left + 115, 858, color=BLUE, width=3)
-    canvas.text(left + 140, 828, "append it and call again", size=26, color=BLUE)
-    tail = [tile["text"] for tile in data["prompt"][-3:]] + [winner["text"]]
-    canvas.tiles(
-        tail, left, 872, width=WIDTH - MARGIN - left, rows=1, size=30, fills=[FAINT] * (len(tail) - 1) + [mix(BLUE, 0.18)]
+    body = canvas.titled(
+        f"One call: {count} ids in, one distribution over {data['vocabulary']:,} tokens out",
+        "Left to right: what goes in, the call, the distribution that comes out. Its most probable token is appended.",
     )
+    given, call, chances = body.columns(560, 320, ..., gap=100)
+    head, tiles = given.rows(80, ...)
+    canvas.put(head, f"{count} token ids in", weight="bold")
+    boxes = canvas.put_tiles(tiles, [tile["text"] for tile in data["prompt"]], rows=5, size=TITLE, row_gap=66)
+    for box, tile in zip(boxes, data["prompt"], strict=True):
+        told = str(tile["id"])
+        if box and box.w >= canvas.width(told, LABEL, mono=True):
+            canvas.put(box.below(LABEL, GAP), told, size=LABEL, mono=True, color=GREY, align="center")
+    model = canvas.box(call.place(call.w, 240), fill=INK, radius=14)
+    canvas.stack(model, Line("the model", NUMBER, "white", "bold"), Line("called once", color=PALE), align="center")
+    into, out_of = model.inset(-GAP, 0), model.inset(GAP - 100, 0)
+    canvas.arrow(out_of.west, into.west)
+    canvas.arrow(into.east, out_of.east)
+    head, lanes, rest, again, tail = chances.rows(80, ..., 60, 70, 60)
+    canvas.put(head, "the most probable of all", weight="bold")
+    best = [token["probability"] for token in data["top"]]
+    shown = [Bar(share, f"{share:.1%}", *(PALE, GREY) if row else (BLUE, BLUE)) for row, share in enumerate(best)]
+    rows = [lane.place(lane.w, 58, "left", "top") for lane in lanes.even_rows(len(best))]
+    tiles_and_bars(canvas, rows, [token["text"] for token in data["top"]], shown, tile=230)
+    others = data["vocabulary"] - len(best)
+    canvas.put(rest, f"and {1 - sum(best):.1%} shared by the other {others:,}", color=GREY)
+    pieces = [*(tile["text"] for tile in data["prompt"][-3:]), winner["text"]]
+    boxes = canvas.put_tiles(tail, pieces, accents=[*[None] * (len(pieces) - 1), BLUE])
+    arrow = again.columns(230, ...)[0].inset(0, GAP / 2)
+    canvas.arrow(arrow.north, arrow.south, color=BLUE)
+    canvas.put(again.columns(140, ...)[1], "append it and call again", color=BLUE)
 
 
 # --- 3 · the running example ---
@@ -203,36 +210,28 @@ def spoil_running_example(data: Data, lab: Lab) -> Data:
 
 
 def draw_running_example(canvas: Canvas, data: Data) -> None:
-    steps = data["steps"]
-    canvas.headline(f"Each chosen token joins the prefix: {len(steps)} calls, {len(steps)} tokens longer")
-    canvas.reading(
-        "One row a call. Left: what goes in. Right: the candidates with their probabilities; the blue one is appended."
+    steps, given = data["steps"], data["prompt"]
+    body = canvas.titled(
+        f"Each chosen token joins the prefix: {len(steps)} calls, {len(steps)} tokens longer",
+        "One row a call. Left: what goes in. Right: the candidates with their probabilities; the blue one is appended.",
     )
-    top, pitch = 240, (BODY_BOTTOM - 240) / len(steps)
-    ids = {tile["id"]: tile["text"] for tile in data["prompt"]} | {
-        c["id"]: c["text"] for step in steps for c in step["candidates"]
-    }
-    given, split = len(data["prompt"]), 1000
-    for row, step in enumerate(steps):
-        y = top + row * pitch
+    texts = {token["id"]: token["text"] for tokens in (given, *(step["candidates"] for step in steps)) for token in tokens}
+    for row, (step, lane) in enumerate(zip(steps, body.even_rows(len(steps)), strict=True)):
         if row:
-            canvas.line([(MARGIN, y - 14), (WIDTH - MARGIN, y - 14)], color=PALE, width=1)
-        canvas.text(MARGIN, y + 14, f"call {row + 1}", size=24, weight="bold", color=GREY)
-        pieces = [ids[i] for i in step["prefix_ids"]]
-        fills = [FAINT] * given + [mix(BLUE, 0.18)] * row
-        canvas.tiles(pieces, MARGIN, y + 42, width=split - 2 * MARGIN, rows=2, size=28, row_gap=10, fills=fills)
-        canvas.arrow(split - 50, y + 70, split, y + 70, color=INK, width=3)
-        x, room = split + 20.0, (WIDTH - MARGIN - split - 20) / len(step["candidates"])
-        for candidate in step["candidates"]:
-            chosen = candidate["id"] == step["chosen"]
-            box = canvas.tile(
-                candidate["text"], x, y + 42, size=28, width=room - 14, fill=mix(BLUE, 0.18) if chosen else FAINT,
-                edge=BLUE if chosen else None,
-            )  # fmt: skip
+            canvas.line([(lane.x, lane.y), (lane.right, lane.y)], color=PALE, width=1)
+        head, rest = lane.rows(50, ...)
+        prefix, arrow, candidates = rest.columns(880, 60, ..., gap=20)
+        canvas.put(head, f"call {row + 1}", size=NOTE, weight="bold", color=GREY)
+        accents = [*[None] * len(given), *[BLUE] * row]
+        canvas.put_tiles(prefix, [texts[i] for i in step["prefix_ids"]], rows=2, row_gap=10, accents=accents)
+        spots = candidates.rows(BODY * TILE, ...)[0].even_columns(len(step["candidates"]), gap=14)
+        canvas.arrow((arrow.x, spots[0].center[1]), (arrow.right, spots[0].center[1]))
+        for candidate, spot in zip(step["candidates"], spots, strict=True):
+            accent = BLUE if candidate["id"] == step["chosen"] else None
+            canvas.put_tile(spot, candidate["text"], accent=accent, edge=accent)
             shown = f"{candidate['probability']:.1%}" if candidate["probability"] >= 0.001 else "< 0.1%"
-            canvas.text(box.center[0], box.bottom + 26, shown, size=26, align="center",
-                        color=BLUE if chosen else GREY, weight="bold" if chosen else "regular")  # fmt: skip
-            x += room
+            weight = "bold" if accent else "regular"
+            canvas.put(spot.below(BODY, GAP), shown, align="center", color=accent or GREY, weight=weight)
 
 
 SLIDES = [

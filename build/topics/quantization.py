@@ -13,7 +13,11 @@ from pathlib import Path
 if __name__ == "__main__":
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
-from pipeline.drawing.canvas import BLUE, CONCEPT_PAPER, GREY, INK, MARGIN, ORANGE, Canvas, mix
+from pipeline.drawing.canvas import Canvas
+from pipeline.drawing.charts import Bar, Scale, bars
+from pipeline.drawing.layout import GAP, LABEL, LEADING, NUMBER, TITLE, Box
+from pipeline.drawing.palette import BLUE, GREY, INK, ORANGE
+from pipeline.drawing.sheet import Line
 from pipeline.lab import Lab
 from pipeline.slide import Data, Slide, Verdict
 
@@ -53,21 +57,22 @@ def spoil_bits_and_bytes(data: Data, lab: Lab) -> Data:
 
 def draw_bits_and_bytes(canvas: Canvas, data: Data) -> None:
     rows = data["rows"]
-    most = rows[0]
-    less = f"{rows[-1]['bytes'] / 1e6:,.0f} MB at {rows[-1]['bits']}"
-    canvas.headline(f"{data['parameters']:,} weights take {most['bytes'] / 1e6:,.0f} MB at {most['bits']} bits and {less}")
-    canvas.reading("Left: one weight, a box a bit. Right: the whole model. The number of weights is the same in every row.")
-    bit, left, bar = 21, 960, 660
-    for place, row in enumerate(rows):
-        y = 250 + place * 178
-        canvas.text(MARGIN, y + 14, f"{row['bits']} bits a weight", size=30, weight="bold")
-        for box in range(row["bits"]):
-            x = MARGIN + box * (bit + 4)
-            canvas.box(x, y + 46, bit, 62, fill=mix(GREY, 0.3, CONCEPT_PAPER), edge=INK, width=1.2, radius=3)
-        canvas.text(left, y + 14, f"× {row['parameters']:,} weights", size=30, color=GREY)
-        end = left + bar * row["bytes"] / most["bytes"]
-        canvas.box(left, y + 46, end - left, 62, fill=mix(BLUE, 0.85, CONCEPT_PAPER), edge=INK, width=2)
-        canvas.text(end + 20, y + 77, f"{row['bytes'] / 1e6:,.1f} MB", size=36, weight="bold", color=BLUE)
+    most, least = rows[0], rows[-1]
+    body = canvas.titled(
+        f"{data['parameters']:,} weights take {most['bytes'] / 1e6:,.0f} MB at {most['bits']} bits "
+        f"and {least['bytes'] / 1e6:,.0f} MB at {least['bits']}",
+        "Left: one weight, a box a bit. Right: the whole model. The number of weights is the same in every row.",
+    )
+    halves = [lane.columns(800, ..., gap=100) for lane in body.even_rows(len(rows), gap=3 * GAP)]
+    spots = [[half.rows(TITLE * LEADING, ..., gap=GAP) for half in pair] for pair in halves]
+    for row, ((name, bits), (count, _)) in zip(rows, spots, strict=True):
+        canvas.put(name, f"{row['bits']} bits a weight", weight="bold")
+        for bit in bits.even_columns(most["bits"], gap=4)[: row["bits"]]:
+            canvas.box(bit.place(bit.w, 62, down="top"), fill=canvas.tint(GREY, 0.3), edge=INK, width=1.2, radius=3)
+        canvas.put(count, f"× {row['parameters']:,} weights", color=GREY)
+    lanes = [right[1].place(right[1].w, 62, down="top") for _, right in spots]
+    shown = [Bar(row["bytes"], f"{row['bytes'] / 1e6:,.1f} MB", canvas.tint(BLUE, 0.85), BLUE, bold=True) for row in rows]
+    bars(canvas, lanes, shown, size=NUMBER, rim=0, edge=INK)
 
 
 # --- 32 · rounding to a grid ---
@@ -114,32 +119,28 @@ def draw_rounding(canvas: Canvas, data: Data) -> None:
     weights, codes, step = data["weights"], data["codes"], data["step"]
     levels = 2 ** data["bits"]
     worst = max(abs(weight - restored) for weight, restored in zip(weights, data["restored"], strict=True))
-    canvas.headline(f"Rounded to {levels} levels, no weight moves more than half a step")
-    stated = f"The weights {data['formula']} for i = 1 … {len(weights)}."
-    canvas.reading(f"{stated} Ring: where a weight lies. Dot: the level that is stored for it.")
-    left, right, bottom, pitch = 330, 1580, 890, 43
-
-    def height(value: float) -> float:
-        return bottom - (value - data["low"]) / step * pitch
-
+    body = canvas.titled(
+        f"Rounded to {levels} levels, no weight moves more than half a step",
+        f"The weights {data['formula']} for i = 1 … {len(weights)}. Ring: where a weight lies. Dot: the level stored for it.",
+    )
+    words, middle, facts = body.columns(220, ..., 260, gap=4 * GAP)
+    _, grid, foot = middle.rows(GAP, ..., 70)
+    scale = Scale(data["low"], data["low"] + (levels - 1) * step, grid.bottom, grid.y)
     for level in range(levels):
-        canvas.line([(left, bottom - level * pitch), (right, bottom - level * pitch)], color=GREY, width=0.8)
-        canvas.text(left - 20, bottom - level * pitch, str(level), size=22, color=GREY, align="right")
-    canvas.text(MARGIN, bottom - 7.5 * pitch, f"{levels} levels:\nwhat {data['bits']} bits\ncan name", size=28)
-    for place, (weight, code) in enumerate(zip(weights, codes, strict=True)):
-        x, y, stored = left + 45 + place * (right - left - 90) / (len(weights) - 1), height(weight), bottom - code * pitch
+        y = scale.at(data["low"] + level * step)
+        canvas.line([(grid.x, y), (grid.right, y)], color=GREY, width=0.8)
+        canvas.text(grid.x - GAP, y, str(level), size=LABEL, color=GREY, align="right")
+    canvas.put(words, f"{levels} levels:\nwhat {data['bits']} bits\ncan name", lines=3)
+    for weight, code, column in zip(weights, codes, grid.even_columns(len(weights)), strict=True):
+        x, y, stored = column.center[0], scale.at(weight), scale.at(data["low"] + code * step)
         canvas.line([(x, y), (x, stored)], color=ORANGE, width=4, z=3)
-        canvas.box(x - 9, stored - 9, 18, 18, fill=BLUE, radius=8.9, z=4)
-        canvas.box(x - 13, y - 13, 26, 26, edge=ORANGE, width=3, radius=12.9, z=5)
-        canvas.text(x, bottom + 42, str(code), size=26, weight="bold", color=BLUE, align="center")
-    canvas.text(MARGIN, bottom + 42, "stored", size=28, weight="bold", color=BLUE)
-    x = right + 70
-    canvas.text(x, 380, "one step", size=26, color=GREY)
-    canvas.text(x, 428, f"{step:.4f}", size=38, weight="bold")
-    canvas.text(x, 520, "half a step", size=26, color=GREY)
-    canvas.text(x, 568, f"{step / 2:.4f}", size=38, weight="bold")
-    canvas.text(x, 660, "largest error", size=26, color=ORANGE)
-    canvas.text(x, 708, f"{worst:.4f}", size=38, weight="bold", color=ORANGE)
+        canvas.dots([(x, stored)], size=18)
+        canvas.dots([(x, y)], color=ORANGE, size=26, hollow=True)
+        canvas.put(Box(column.x, foot.y, column.w, foot.h), str(code), weight="bold", color=BLUE, align="center")
+    canvas.put(Box(words.x, foot.y, words.w, foot.h), "stored", weight="bold", color=BLUE)
+    told = (("one step", step, INK), ("half a step", step / 2, INK), ("largest error", worst, ORANGE))
+    for (name, value, color), box in zip(told, facts.place(facts.w, 400).even_rows(len(told), gap=2 * GAP), strict=True):
+        canvas.stack(box, Line(name, color=GREY if color == INK else color), Line(f"{value:.4f}", NUMBER, color, "bold"))
 
 
 SLIDES = [

@@ -14,8 +14,10 @@ if __name__ == "__main__":
 import numpy as np
 
 from pipeline.distributions import by_rank, entropy_bits, seven_digits, smallest_prefix, softmax
-from pipeline.drawing.canvas import BLUE, BODY_BOTTOM, GREY, INK, MARGIN, PALE, WIDTH, Canvas, mix
-from pipeline.drawing.columns import LEFT, TILES, column, row_heads
+from pipeline.drawing.canvas import Canvas
+from pipeline.drawing.columns import Column, compared
+from pipeline.drawing.layout import BODY, BODY_BOTTOM, GAP, MARGIN, TILE, WIDTH, Box
+from pipeline.drawing.palette import BLUE, GREY, INK, PALE, mix
 from pipeline.lab import Lab
 from pipeline.slide import Data, Slide, Verdict
 from pipeline.text import counted
@@ -93,19 +95,21 @@ def spoil_temperature(data: Data, lab: Lab) -> Data:
 def draw_temperature(canvas: Canvas, data: Data) -> None:
     readings, near = data["readings"], data["near_zero"]
     first, last = readings[0], readings[-1]
-    canvas.headline(
+    body = canvas.titled(
         f"Temperature {first['temperature']} → {last['temperature']}: entropy rises from {first['entropy_bits']:.1f} to "
-        f"{last['entropy_bits']:.1f} bits, the winner stays"
+        f"{last['entropy_bits']:.1f} bits, the winner stays",
+        "The same logits divided by three temperatures. A bar is a probability; a column is one whole distribution.",
     )
-    canvas.reading("The same logits divided by three temperatures. A bar is a probability; a column is one whole distribution.")
-    row_heads(canvas, [token["text"] for token in data["shown"]], data["vocabulary"])
-    columns = [[*reading["probabilities"], reading["others"]] for reading in readings]
-    for place, (reading, shares) in enumerate(zip(readings, columns, strict=True)):
+    columns = []
+    for reading in readings:
         title, under = f"temperature {reading['temperature']}", f"entropy {reading['entropy_bits']:.2f} bits"
-        column(canvas, place, title, under, shares, [percent(share) for share in shares], max(map(max, columns)))
-    canvas.tile(data["shown"][0]["text"], MARGIN, 908, size=26, width=TILES, fill=mix(BLUE, 0.18))
+        shares = [*reading["probabilities"], reading["others"]]
+        columns.append(Column(title, under, shares, [percent(share) for share in shares]))
+    pieces = [token["text"] for token in data["shown"]]
+    foot = compared(canvas, body, pieces, data["vocabulary"], columns, max(max(column.values) for column in columns))
+    canvas.put_tile(foot.place(foot.w, BODY * TILE), pieces[0], accent=BLUE)
     winner = f"takes {near['probabilities'][0]:.1%} at temperature {near['temperature']:g}: near zero, temperature is greedy"
-    canvas.text(LEFT[0], 931, winner, size=28, color=BLUE)
+    canvas.put(foot.until(body).columns(foot.w, ..., gap=4 * GAP)[1], winner, color=BLUE)
 
 
 def percent(share: float) -> str:
@@ -172,8 +176,8 @@ def draw_top_p(canvas: Canvas, data: Data) -> None:
         dropped = f"dropped: {data['vocabulary'] - run['kept']:,} tokens holding {1 - run['mass']:.1%}"
         canvas.text(WIDTH - MARGIN, top + 32, dropped, size=28, color=GREY, align="right", valign="baseline")
         y, x, mark = top + 72, float(MARGIN), MARGIN + full * run["p"]
-        canvas.box(MARGIN, y, full, 110, fill=PALE, radius=2)
-        canvas.box(MARGIN, y, full * run["mass"], 110, fill=BLUE, radius=2)
+        canvas.box(Box(MARGIN, y, full, 110), fill=PALE, radius=2)
+        canvas.box(Box(MARGIN, y, full * run["mass"], 110), fill=BLUE, radius=2)
         for share in ranked[: run["kept"]]:
             if full * share < 4:  # too thin to tell apart: the rest of the kept tokens stay one block
                 break
@@ -197,7 +201,7 @@ def draw_head(canvas: Canvas, head: list[str], kept: int, y: float, bottom: floa
             if last_row:
                 break
             x, y = float(MARGIN), y + 58
-        x += canvas.tile(piece, x, y, size=26, width=width, fill=mix(BLUE, 0.18)).w + 8
+        x += canvas.put_tile(Box(x, y, width, TILE * 26), piece, size=26, fill=mix(BLUE, 0.18)).w + 8
     else:
         shown = min(kept, len(head))
     if shown < kept:

@@ -13,7 +13,9 @@ from pathlib import Path
 if __name__ == "__main__":
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
-from pipeline.drawing.canvas import BLUE, CONCEPT_PAPER, GREY, INK, MARGIN, ORANGE, WIDTH, Canvas, mix
+from pipeline.drawing.canvas import Canvas
+from pipeline.drawing.layout import MARGIN, WIDTH, Box
+from pipeline.drawing.palette import BLUE, CONCEPT_PAPER, GREY, INK, ORANGE, mix
 from pipeline.lab import Lab
 from pipeline.slide import Data, Slide, Verdict
 
@@ -66,7 +68,7 @@ def draw_three_options(canvas: Canvas, data: Data) -> None:
     canvas.reading("Above: the fields that all three calls share. Below: what each call fills in, and what stands behind it.")
     call = options[0]["call"]
     shared = [field for field in FIELDS if all(option["call"][field] == call[field] for option in options)]
-    canvas.box(MARGIN, 232, WIDTH - 2 * MARGIN, 40 + 50 * len(shared), edge=INK, width=2, radius=12)
+    canvas.box(Box(MARGIN, 232, WIDTH - 2 * MARGIN, 40 + 50 * len(shared)), edge=INK, width=2, radius=12)
     for row, field in enumerate(shared):
         y = 286 + row * 50
         canvas.text(MARGIN + 30, y, field, size=28, mono=True, color=GREY, valign="baseline")
@@ -77,8 +79,8 @@ def draw_three_options(canvas: Canvas, data: Data) -> None:
     top = 272 + 50 * len(shared) + 58
     for place, option in enumerate(options):
         x, color = MARGIN + place * (width + gap), ORANGE if place == len(options) - 1 else BLUE
-        canvas.arrow(x + width / 2, top - 52, x + width / 2, top - 6, color=INK, width=3)
-        canvas.box(x, top, width, 252, edge=color, width=3, radius=14, fill=mix(color, 0.06, CONCEPT_PAPER))
+        canvas.arrow((x + width / 2, top - 52), (x + width / 2, top - 6), color=INK, width=3)
+        canvas.box(Box(x, top, width, 252), edge=color, width=3, radius=14, fill=mix(color, 0.06, CONCEPT_PAPER))
         canvas.text(x + 24, top + 48, option["name"], size=36, weight="bold", color=color, valign="baseline")
         canvas.text(x + width - 24, top + 48, option["role"], size=28, color=GREY, align="right", valign="baseline")
         for row, field in enumerate(field for field in FIELDS if field not in shared):
@@ -91,18 +93,18 @@ def draw_three_options(canvas: Canvas, data: Data) -> None:
 def draw_behind(canvas: Canvas, place: int, x: float, y: float, width: float, color: str) -> None:
     """What stands behind an option: one model; many providers; one model with a full batch and a paged cache."""
     fill, high = mix(color, 0.85, CONCEPT_PAPER), 62
-    canvas.arrow(x + width / 2, y - 8, x + width / 2, y + 26, color=INK, width=3)
+    canvas.arrow((x + width / 2, y - 8), (x + width / 2, y + 26), color=INK, width=3)
     y += 32
     if place == 0:
-        canvas.box(x + width / 2 - 140, y, 280, high, fill=fill, edge=INK, width=2)
+        canvas.box(Box(x + width / 2 - 140, y, 280, high), fill=fill, edge=INK, width=2)
         canvas.text(x + width / 2, y + high / 2, "one model, here", size=26, weight="bold", color="white", align="center")
     elif place == 1:
         for provider in range(4):
-            canvas.box(x + provider * 148, y, 136, high, fill=fill, edge=INK, width=2)
+            canvas.box(Box(x + provider * 148, y, 136, high), fill=fill, edge=INK, width=2)
             canvas.text(x + provider * 148 + 68, y + high / 2, "provider", size=24, weight="bold", color="white", align="center")
     else:
         for slot in range(12):
-            canvas.box(x + slot * 49, y, 41, high, fill=fill, edge=INK, width=2, radius=4)
+            canvas.box(Box(x + slot * 49, y, 41, high), fill=fill, edge=INK, width=2, radius=4)
     under = ("one user, or a few", "one address, many providers", "many requests, one full batch")[place]
     canvas.text(x + width / 2, y + high + 28, under, size=26, color=GREY, align="center")
 

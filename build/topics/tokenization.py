@@ -7,14 +7,17 @@ tokenizer of the model.
 import copy
 import re
 import sys
-from functools import partial
 from pathlib import Path
 
 if __name__ == "__main__":
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
-from pipeline.drawing.canvas import BLUE, BODY_BOTTOM, FAINT, GREY, INK, MARGIN, ORANGE, PALE, PIXEL, WIDTH, Canvas, literal, mix
+from pipeline.drawing.canvas import Canvas
+from pipeline.drawing.charts import Bar, Scale, bars
 from pipeline.drawing.fonts import quoted
+from pipeline.drawing.layout import BODY, GAP, HERO, LABEL, NOTE, NUMBER, TILE, TITLE, Box
+from pipeline.drawing.palette import BLUE, GREY, INK, ORANGE, PALE
+from pipeline.drawing.sheet import Line
 from pipeline.lab import Lab
 from pipeline.slide import Data, Slide, Verdict
 from pipeline.text import counted
@@ -80,39 +83,40 @@ def spoil_pieces(data: Data, lab: Lab) -> Data:
 
 
 def draw_pieces(canvas: Canvas, data: Data) -> None:
-    write = partial(canvas.text, valign="center_baseline")
     tiles, most = data["tokens"], data["most"]
     told = f"{quoted(most['text'])} falls into {most['pieces']} pieces" if most["pieces"] > 1 else "here each word is one piece"
-    canvas.headline(f"{counted(data['words'], 'word')} cut into {counted(len(tiles), 'token')}: {told}")
-    canvas.reading("Each tile is one token; ␣ is a space, and it belongs to the piece it stands in. Under each tile: its bytes.")
-    write(MARGIN, 222, f"the sentence, {counted(data['sentence_bytes'], 'byte')}", size=26, color=GREY)
-    write(MARGIN, 270, literal(data["sentence"]), size=44, wrap=WIDTH - 2 * MARGIN, lines=1, smallest=32)
-    added_up = f"its pieces, {data['sentence_bytes']:,} bytes together: none lost, none added"
-    write(MARGIN, 338, added_up, size=26, color=GREY)
-    inside = range(most["first"], most["last"] + 1) if most["pieces"] > 1 else range(0)
-    fills = [mix(BLUE, 0.2) if i in inside else FAINT for i in range(len(tiles))]
-    texts = [tile["text"] for tile in tiles]
-    boxes = canvas.tiles(texts, MARGIN, 366, rows=2, size=68, smallest=30, gap=12, row_gap=54, fills=fills)
-    for index, (box, tile) in enumerate(zip(boxes, tiles, strict=True)):
-        if box:
-            color = BLUE if index in inside else GREY
-            write(box.center[0], box.bottom + 24, str(len(tile["bytes"]) // 2), size=24, color=color, align="center")
-    y = 780
-    canvas.line([(MARGIN, y - 44), (WIDTH - MARGIN, y - 44)], color=PALE, width=1)
-    write(MARGIN, y, "one word", size=26, color=GREY)
-    shown = write(MARGIN, y + 94, literal(most["text"]), size=84, weight="bold", wrap=700, lines=1, smallest=34)
-    left = MARGIN + canvas.measure(shown.get_text(), float(shown.get_fontsize()) / PIXEL, weight="bold")[0] + 40
-    canvas.arrow(left, y + 107, left + 110, y + 107, color=INK, width=3)
-    left += 150
-    write(left, y, counted(most["pieces"], "piece"), size=26, color=BLUE)
-    parts = texts[most["first"] : most["last"] + 1]
-    blues = [mix(BLUE, 0.2)] * len(parts)
-    size = 74
-    while size > 30 and sum(canvas.tile_width(part, size) + 14 for part in parts) > WIDTH - MARGIN - left:
-        size -= 1
-    canvas.tiles(
-        parts, left, y + 107 - size * 0.9, width=WIDTH - MARGIN - left, rows=1, size=size, smallest=30, gap=14, fills=blues
+    body = canvas.titled(
+        f"{counted(data['words'], 'word')} cut into {counted(len(tiles), 'token')}: {told}",
+        "Each tile is one token; ␣ is a space, and it belongs to the piece it stands in. Under each tile: its bytes.",
     )
+    head, sentence, added, cut, lower = body.rows(36, 64, 44, ..., 220)
+    canvas.put(head, f"the sentence, {counted(data['sentence_bytes'], 'byte')}", size=NOTE, color=GREY)
+    canvas.put(sentence, data["sentence"], size=NUMBER, smallest=TITLE)
+    added_up = f"its pieces, {data['sentence_bytes']:,} bytes together: none lost, none added"
+    canvas.put(added, added_up, size=NOTE, color=GREY)
+    inside = range(most["first"], most["last"] + 1) if most["pieces"] > 1 else range(0)
+    texts = [tile["text"] for tile in tiles]
+    accents = [BLUE if i in inside else None for i in range(len(tiles))]
+    boxes = canvas.put_tiles(cut, texts, rows=2, size=HERO, row_gap=54, gap=GAP, accents=accents)
+    for box, tile, accent in zip(boxes, tiles, accents, strict=True):
+        if box:
+            told = str(len(tile["bytes"]) // 2)
+            canvas.put(box.below(NOTE, GAP), told, size=NOTE, color=accent or GREY, align="center")
+    draw_most(canvas, most["text"], texts[most["first"] : most["last"] + 1], lower)
+
+
+def draw_most(canvas: Canvas, word: str, pieces: list[str], box: Box) -> None:
+    """The word that falls into the most pieces, and its pieces."""
+    canvas.line([(box.x, box.y), (box.right, box.y)], color=PALE, width=1)
+    head, middle = box.inset(0, GAP).rows(40, ...)
+    width = min(canvas.width(word, HERO, weight="bold"), 700)
+    whole, arrow, tiles = middle.columns(width, 110, ..., gap=40)
+    canvas.put(head, "one word", size=NOTE, color=GREY)
+    canvas.put(whole, word, size=HERO, weight="bold")
+    canvas.arrow(arrow.west, arrow.east)
+    canvas.put(Box(tiles.x, head.y, tiles.w, head.h), counted(len(pieces), "piece"), size=NOTE, color=BLUE)
+    row = tiles.place(tiles.w, HERO * TILE)
+    canvas.put_tiles(row, pieces, size=HERO, gap=GAP, accents=[BLUE] * len(pieces))
 
 
 # --- 5 · the ids ---
@@ -157,44 +161,47 @@ def spoil_ids(data: Data, lab: Lab) -> Data:
 
 
 def draw_ids(canvas: Canvas, data: Data) -> None:
-    write = partial(canvas.text, valign="center_baseline")
     tokens, size, highest = data["tokens"], data["vocabulary"], data["highest"]
-    share = f"{data['in_first_tenth']} of {len(tokens)} from its first tenth"
-    canvas.headline(f"{counted(len(tokens), 'token')}, {counted(len(tokens), 'id')} in a vocabulary of {size:,}: {share}")
-    canvas.reading(
-        "Each line leads from a token to the place of its id among all ids. Common pieces were learned first and sit at the left."
+    body = canvas.titled(
+        f"{counted(len(tokens), 'token')}, {counted(len(tokens), 'id')} in a vocabulary of {size:,}: "
+        f"{data['in_first_tenth']} of {len(tokens)} from its first tenth",
+        "Each line leads from a token to the place of its id among all ids. Common pieces, learned first, sit at the left.",
     )
-    left, right, axis = MARGIN, WIDTH - MARGIN, 640
-    last = next(i for i, token in enumerate(tokens) if token["id"] == highest)
-    fills = [mix(BLUE, 0.2) if i == last else FAINT for i in range(len(tokens))]
-    pieces = [token["text"] for token in tokens]
-    widest = max(canvas.measure(f"{token['id']:,}", 24)[0] for token in tokens)
-    gap = max(14, widest + 12 - min(canvas.tile_width(piece, 28) for piece in pieces))  # room for the ids under narrow tiles
-    boxes = canvas.tiles(pieces, left, 240, rows=1, size=44, smallest=28, gap=gap, fills=fills)
-    canvas.line([(left, axis), (right, axis)], color=INK, width=3)
+    upper, ticks, _, words, lower = body.rows(..., 70, GAP, 50, 140)
+    scale = Scale(0, size, upper.x, upper.right)
+    pieces, last = [token["text"] for token in tokens], [token["id"] for token in tokens].index(highest)
+    widest = max(canvas.width(f"{token['id']:,}", NOTE) for token in tokens)
+    gap = max(GAP, widest + GAP - min(canvas.tile_width(piece) for piece in pieces))  # room for the ids under narrow tiles
+    accents = [BLUE if i == last else None for i in range(len(tokens))]
+    boxes = canvas.put_tiles(upper.inset(0, GAP), pieces, size=NUMBER, smallest=BODY, gap=gap, accents=accents)
+    canvas.line([(upper.x, upper.bottom), (upper.right, upper.bottom)], width=3)
     for box, token in zip(boxes, tokens, strict=True):
-        x, chosen = left + (right - left) * token["id"] / size, token["id"] == highest
-        canvas.line([(x, axis - 18), (x, axis + 2)], color=BLUE, width=4 if chosen else 3, z=3)
+        x, y, chosen = scale.at(token["id"]), upper.bottom, token["id"] == highest
+        canvas.line([(x, y - 18), (x, y)], color=BLUE, width=4 if chosen else 3, z=3)
         if box:
-            color = BLUE if chosen else GREY
-            write(box.center[0], box.bottom + 26, f"{token['id']:,}", size=24, color=color, align="center")
-            points = [(box.center[0], box.bottom + 48), (box.center[0], box.bottom + 70), (x, axis - 40), (x, axis - 18)]
-            canvas.line(points, color=BLUE if chosen else mix(BLUE, 0.4), width=3 if chosen else 2)
-    step = round(size / 5, -len(str(size)) + 2)
-    for tick in [*range(0, int(size - step * 0.5), int(step)), size - 1]:
-        x = left + (right - left) * tick / size
-        canvas.line([(x, axis), (x, axis + 14)], color=INK, width=2)
-        align = "left" if tick == 0 else "right" if tick == size - 1 else "center"
-        write(x, axis + 38, f"{tick:,}", size=24, color=GREY, align=align)
-    y = 800
+            under = box.below(NOTE, GAP)
+            canvas.text(*under.center, f"{token['id']:,}", size=NOTE, color=BLUE if chosen else GREY, align="center")
+            bottom, way = under.inset(0, -GAP).south, canvas.tint(BLUE, 0.4)
+            points = [bottom, (bottom[0], bottom[1] + NOTE), (x, y - 40), (x, y - 18)]
+            canvas.line(points, color=BLUE if chosen else way, width=3 if chosen else 2)
+    draw_ticks(canvas, scale, ticks)
     told = f"next door to {quoted(pieces[last])}: unrelated pieces, for an id is a name and not an amount"
-    write(left, y - 24, told, size=26, color=GREY)
-    room = (right - left + 14) / len(data["neighbours"])
-    for column, token in enumerate(data["neighbours"]):
-        chosen, x = token["id"] == highest, left + column * room
-        box = canvas.tile(token["text"], x, y + 12, size=38, width=room - 14, fill=mix(BLUE, 0.2) if chosen else FAINT)
-        color, weight = (BLUE, "bold") if chosen else (GREY, "regular")
-        write(box.center[0], box.bottom + 30, f"{token['id']:,}", size=26, color=color, weight=weight, align="center")
+    canvas.put(words, told, color=GREY)
+    for token, column in zip(data["neighbours"], lower.even_columns(len(data["neighbours"]), gap=14), strict=True):
+        accent = BLUE if token["id"] == highest else None
+        tile, number = column.rows(70, ...)
+        canvas.put_tile(tile, token["text"], size=TITLE, accent=accent)
+        canvas.put(number, f"{token['id']:,}", color=accent or GREY, weight="bold" if accent else "regular", align="center")
+
+
+def draw_ticks(canvas: Canvas, scale: Scale, box: Box) -> None:
+    """Round ids under the line, and the last one."""
+    ticks = [tick for tick in scale.ticks(5) if tick < 0.9 * scale.high]
+    for tick in (*ticks, scale.high - 1):
+        x = scale.at(tick)
+        canvas.line([(x, box.y), (x, box.y + GAP)])
+        align = "left" if tick == 0 else "right" if tick == scale.high - 1 else "center"
+        canvas.text(x, box.center[1], f"{tick:,.0f}", size=NOTE, color=GREY, align=align)
 
 
 # --- 7 · what text costs ---
@@ -235,28 +242,23 @@ def spoil_cost(data: Data, lab: Lab) -> Data:
 
 
 def draw_cost(canvas: Canvas, data: Data) -> None:
-    write = partial(canvas.text, valign="center_baseline")
     rows, dearest = data["samples"], data["dearest"]
-    canvas.headline(f"The same length of text can cost {data['factor']:.1f} times as much: {dearest} against {BASELINE}")
-    canvas.reading(
-        f"Bar and first number: tokens for each character. Second number: as a multiple of the {BASELINE} sample (dashed)."
+    body = canvas.titled(
+        f"The same length of text can cost {data['factor']:.1f} times as much: {dearest} against {BASELINE}",
+        f"Bar and first number: tokens for each character. Second number: as a multiple of the {BASELINE} sample (the ticks).",
     )
-    top, pitch, start, room = 232, (BODY_BOTTOM - 232) / len(rows), 1190, 420
-    longest = max(row["tokens_per_character"] for row in rows)
-    baseline = start + room * data["english"] / longest
-    for index, row in enumerate(rows):
-        y = top + index * pitch
-        chosen = row["name"] == dearest
-        color, weight = (ORANGE, "bold") if chosen else (INK, "regular")
-        write(MARGIN, y + 28, row["name"], size=30, weight=weight, color=color)
-        write(MARGIN, y + 72, f"{row['characters']} characters, {row['tokens']} tokens", size=22, color=GREY)
-        canvas.tiles(row["pieces"], 390, y + 25, width=760, rows=1, size=24, gap=6)
-        length = room * row["tokens_per_character"] / longest
-        canvas.box(start, y + 20, length, 54, fill=ORANGE if chosen else BLUE if row["name"] == BASELINE else PALE, radius=4)
-        ratio = "" if row["name"] == BASELINE else f"    {row['tokens_per_character'] / data['english']:.1f} ×"
-        x = max(start + length, baseline) + 18
-        write(x, y + 47, f"{row['tokens_per_character']:.2f}{ratio}", size=28, weight=weight, color=color)
-    canvas.line([(baseline, top), (baseline, BODY_BOTTOM - 20)], color=BLUE, width=2, dashed=True, z=4)
+    lanes = [lane.columns(330, 750, ..., gap=40) for lane in body.even_rows(len(rows), gap=GAP)]
+    shown = []
+    for row, (name, tiles, _) in zip(rows, lanes, strict=True):
+        chosen, told = row["name"] == dearest, f"{row['characters']} characters, {row['tokens']} tokens"
+        title = Line(row["name"], color=ORANGE if chosen else INK, weight="bold" if chosen else "regular")
+        canvas.stack(name, title, Line(told, LABEL, GREY))
+        canvas.put_tiles(tiles.place(tiles.w, NOTE * TILE), row["pieces"], size=NOTE, gap=6)
+        each = row["tokens_per_character"]
+        ratio = "" if row["name"] == BASELINE else f"    {each / data['english']:.1f} ×"
+        color = ORANGE if chosen else BLUE if row["name"] == BASELINE else PALE
+        shown.append(Bar(each, f"{each:.2f}{ratio}", color, ORANGE if chosen else INK, data["english"], chosen))
+    bars(canvas, [lane for *_, lane in lanes], shown, size=BODY)
 
 
 SLIDES = [

@@ -12,12 +12,14 @@ from typing import Any
 if __name__ == "__main__":
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
-from pipeline.drawing.canvas import BLUE, BODY_TOP, FAINT, GREY, INK, MARGIN, PALE, WIDTH, Canvas, mix
+from pipeline.drawing.canvas import Canvas
+from pipeline.drawing.layout import BODY_TOP, FULL, MARGIN, TILE, WIDTH, Box
+from pipeline.drawing.palette import BLUE, FAINT, GREY, INK, PALE, mix
 from pipeline.lab import Lab
 from pipeline.slide import Data, Slide, Verdict
 
 STEPS = 8
-TILE = 36  # text height in the rows
+PIECE = 36  # text height in the rows
 UNFINISHED = "\ufffd"  # a text cut inside a character ends in this; who leaves it off and who shows it differs
 
 
@@ -127,7 +129,7 @@ def draw_five_ways(canvas: Canvas, data: Data) -> None:
     else:
         canvas.headline("One sentence, five ways to run it: how it is run changes no answer")
     canvas.reading("Above the line: inside this process, token by token. Below it: over HTTP, which hands over text, not tokens.")
-    canvas.tiles(data["pieces"], MARGIN, BODY_TOP + 14, rows=2, size=30)
+    canvas.put_tiles(Box(MARGIN, BODY_TOP + 14, FULL.w, 0), data["pieces"], rows=2, size=30)
     top, step = BODY_TOP + 160, 116.0
     left, right = 410, WIDTH - MARGIN - 150
     rows = [(run["way"], data["model"], run["pieces"], None) for run in data["inside"]]
@@ -138,7 +140,7 @@ def draw_five_ways(canvas: Canvas, data: Data) -> None:
         canvas.text(MARGIN, y + 28, way, size=30, weight="bold", valign="baseline", wrap=left - MARGIN - 20, lines=1, smallest=22)
         canvas.text(MARGIN, y + 67, place, size=22, color=GREY, valign="baseline", wrap=left - MARGIN - 20, lines=1, smallest=22)
         if pieces is not None:
-            canvas.tiles(pieces, left, y, width=right - left, rows=1, size=TILE, fills=[mix(BLUE, 0.18)] * len(pieces))
+            canvas.put_tiles(Box(left, y, right - left, 0), pieces, size=PIECE, fills=[mix(BLUE, 0.18)] * len(pieces))
         else:
             draw_text(canvas, text or "(it ends here)", left, y, right - left)
     line = top + 3 * step - 14
@@ -153,8 +155,8 @@ def draw_five_ways(canvas: Canvas, data: Data) -> None:
 
 def draw_text(canvas: Canvas, text: str, x: float, y: float, room: float) -> None:
     """A text as one long tile: over HTTP nobody sees where its tokens begin."""
-    width = min(canvas.tile_width(text, TILE), room)
-    canvas.tile(text, x, y, size=TILE, width=width, fill=FAINT, edge=BLUE, color=INK)
+    width = min(canvas.tile_width(text, PIECE), room)
+    canvas.put_tile(Box(x, y, width, TILE * PIECE), text, size=PIECE, fill=FAINT, edge=BLUE, color=INK)
 
 
 def bracket(canvas: Canvas, x: float, top: float, bottom: float, text: str) -> None:

@@ -11,7 +11,10 @@ from pathlib import Path
 if __name__ == "__main__":
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
-from pipeline.drawing.canvas import BLUE, CONCEPT_PAPER, GREY, INK, MARGIN, ORANGE, WIDTH, Canvas, mix
+from pipeline.drawing.canvas import Canvas
+from pipeline.drawing.layout import BODY, GAP, LEADING, NOTE, TILE, TITLE, Box, Share
+from pipeline.drawing.palette import BLUE, GREY, INK, ORANGE
+from pipeline.drawing.sheet import Line
 from pipeline.lab import Lab
 from pipeline.slide import Data, Slide, Verdict
 from pipeline.text import counted
@@ -20,12 +23,9 @@ SLAB, PAGE = 64, 16  # slide 28: tokens of room in a slab (the longest request a
 REQUESTS = {"A": 37, "B": 9, "C": 52, "D": 20}  # name -> tokens
 SEQUENCES = {"A": "one hive hums and the keeper lifts a frame of honey", "B": "two foxes cross a frozen field by night"}
 SMALL_PAGE, FREE_PAGES = 4, (5, 2, 7, 0, 3, 6, 1, 4)  # slide 29: tokens a page, pages in the order they are handed out
+SLABS, PLACES = (50, 780, 130, ...), 80  # pixels: a request's name, its slab, a gap, its pages; how high they are
 SLOTS = 4  # slide 30: rows of the batch
 LENGTHS = {"A": 9, "B": 2, "C": 4, "D": 3, "E": 6, "F": 3, "G": 5, "H": 2}  # name -> tokens to write, in order of arrival
-
-
-def shade(color: str, share: float) -> tuple[float, float, float]:
-    return mix(color, share, CONCEPT_PAPER)
 
 
 # --- 28 · slabs or pages ---
@@ -78,33 +78,45 @@ def spoil_slab_or_pages(data: Data, lab: Lab) -> Data:
 
 def draw_slab_or_pages(canvas: Canvas, data: Data) -> None:
     requests, page, slab = data["requests"], data["page"], data["slab"]
-    canvas.headline(f"Slabs leave {data['slab_waste']} places empty, pages leave {data['page_waste']}")
-    canvas.reading(f"The same {len(requests)} requests, one place a token: blue is used, orange is reserved and empty.")
-    cell, left, right = 12.2, MARGIN + 50, 1020
-    canvas.text(left, 252, f"one slab of {slab} each, as long as the longest allowed", size=28, weight="bold")
-    canvas.text(right, 252, f"pages of {page}, handed out when needed", size=28, weight="bold")
-    for row, request in enumerate(requests):
-        y, used = 300 + row * 150, request["tokens"]
-        canvas.text(MARGIN, y + 40, request["name"], size=36, weight="bold")
-        canvas.box(left, y, slab * cell, 80, fill=shade(ORANGE, 0.25), edge=ORANGE, width=2)
-        canvas.box(left, y, used * cell, 80, fill=BLUE, edge=INK, width=2)
-        below(canvas, left, left + slab * cell, y, f"{used} used", f"{slab - used} empty")
-        for place, filled in enumerate(request["pages"]):
-            x = right + place * (page * cell + 12)
-            canvas.box(x, y, page * cell, 80, fill=shade(ORANGE, 0.25), edge=ORANGE, width=2)
-            canvas.box(x, y, filled * cell, 80, fill=BLUE, edge=INK, width=2)
-        pages = len(request["pages"])
-        end = right + pages * (page * cell + 12) - 12
-        below(canvas, right, end, y, counted(pages, "page"), f"{pages * page - used} empty")
-    canvas.text(left, 930, f"{data['slab_waste']} of {len(requests) * slab} places empty", size=32, weight="bold", color=ORANGE)
+    body = canvas.titled(
+        f"Slabs leave {data['slab_waste']} places empty, pages leave {data['page_waste']}",
+        f"The same {len(requests)} requests, one place a token: blue is used, orange is reserved and empty.",
+    )
+    heads, table, foot = body.rows(60, ..., 50, gap=GAP)
     reserved = sum(len(request["pages"]) for request in requests) * page
-    told = f"{data['page_waste']} of {reserved} empty, less than a page each"
-    canvas.text(right, 930, told, size=32, weight="bold", color=ORANGE)
+    titles = (f"one slab of {slab} each, as long as the longest allowed", f"pages of {page}, handed out when needed")
+    sums = (
+        f"{data['slab_waste']} of {len(requests) * slab} places empty",
+        f"{data['page_waste']} of {reserved} empty, less than a page each",
+    )
+    for box, texts, color, size in ((heads, titles, INK, BODY), (foot, sums, ORANGE, TITLE)):
+        for part, text in zip(box.columns(*SLABS)[1::2], texts, strict=True):
+            canvas.put(part, text, size=size, weight="bold", color=color)
+    for request, lane in zip(requests, table.even_rows(len(requests), gap=GAP), strict=True):
+        name, left, _, right = lane.columns(*SLABS)
+        used, cell = request["tokens"], left.w / slab
+        canvas.put(Box(name.x, name.y, name.w, PLACES), request["name"], size=TITLE, weight="bold")
+        whole = draw_places(canvas, Box(left.x, left.y, left.w, PLACES), used * cell)
+        draw_counts(canvas, whole, f"{used} used", f"{slab - used} empty")
+        pages = [
+            Box(right.x + place * (page * cell + GAP), right.y, page * cell, PLACES) for place in range(len(request["pages"]))
+        ]
+        for spot, filled in zip(pages, request["pages"], strict=True):
+            draw_places(canvas, spot, filled * cell)
+        draw_counts(canvas, pages[0].until(pages[-1]), counted(len(pages), "page"), f"{len(pages) * page - used} empty")
 
 
-def below(canvas: Canvas, left: float, right: float, y: float, used: str, empty: str) -> None:
-    canvas.text(left, y + 112, used, size=24, color=BLUE, valign="baseline")
-    canvas.text(right, y + 112, empty, size=24, color=ORANGE, align="right", valign="baseline")
+def draw_places(canvas: Canvas, box: Box, used: float) -> Box:
+    """Reserved room, of which the first `used` pixels are taken."""
+    canvas.box(box, fill=canvas.tint(ORANGE, 0.25), edge=ORANGE, width=2)
+    canvas.box(box.columns(used, ...)[0], fill=BLUE, edge=INK, width=2)
+    return box
+
+
+def draw_counts(canvas: Canvas, box: Box, used: str, empty: str) -> None:
+    under = box.below(NOTE * LEADING, 4)
+    canvas.text(*under.west, used, size=NOTE, color=BLUE)
+    canvas.text(*under.east, empty, size=NOTE, color=ORANGE, align="right")
 
 
 # --- 29 · the block table ---
@@ -151,38 +163,35 @@ def draw_block_table(canvas: Canvas, data: Data) -> None:
     tables, size = data["tables"], data["page"]
     colors = dict(zip(tables, (BLUE, ORANGE), strict=True))
     owner = {page: name for name, table in tables.items() for page in table}
-    canvas.headline(f"A block table lets {len(owner)} scattered pages read as {len(tables)} whole sequences")
-    canvas.reading(f"Left: each request's table, block by block. Right: the memory, {len(data['pages'])} pages of {size} tokens.")
-    left, slot, top, pitch, high = 1010, 212, 250, 66, 52
-    for page, tokens in enumerate(data["pages"]):
-        y, taken = float(top + page * pitch), page in owner
-        color = colors[owner[page]] if taken else GREY
-        canvas.text(left - 16, y + high / 2, f"page {page}", size=24, color=color, align="right")
-        fill = shade(color, 0.22) if taken else None
-        canvas.box(left, y, slot * size, high, fill=fill, edge=color, width=2.5, dashed=not taken)
-        for place, token in enumerate(tokens):
-            middle = left + (place + 0.5) * slot
-            canvas.text(middle, y + high / 2 + 8, token, size=26, mono=True, align="center", valign="baseline")
-        if not taken:
-            canvas.text(left + slot * size / 2, y + high / 2, "free", size=24, color=GREY, align="center")
-    y = top + 14.0
-    for name, table in tables.items():
-        color = colors[name]
-        canvas.text(MARGIN, y, f"request {name}", size=30, weight="bold", color=color)
-        y += 34
-        for block, page in enumerate(table):
-            canvas.box(MARGIN, y, 180, high, edge=color, width=2.5)
-            canvas.text(MARGIN + 90, y + high / 2, f"block {block}", size=26, align="center")
-            canvas.box(MARGIN + 180, y, 180, high, edge=color, width=2.5, fill=shade(color, 0.22))
-            canvas.text(MARGIN + 270, y + high / 2, f"page {page}", size=26, align="center", weight="bold", color=color)
-            canvas.arrow(MARGIN + 372, y + high / 2, left - 112, top + page * pitch + high / 2, color=color, width=3)
-            y += pitch
-        y += 46
-    for row, (name, sequence) in enumerate(data["sequences"].items()):
-        y, color = 816 + row * 76, colors[name]
-        canvas.text(MARGIN, y + 24, f"{name}, read through its table", size=26, weight="bold", color=color)
-        fills = [shade(color, 0.22)] * len(sequence)
-        canvas.tiles(sequence, MARGIN + 372, y, width=WIDTH - 2 * MARGIN - 372, rows=1, size=26, fills=fills)
+    body = canvas.titled(
+        f"A block table lets {len(owner)} scattered pages read as {len(tables)} whole sequences",
+        f"Left: each request's table, block by block. Right: the memory, {len(data['pages'])} pages of {size} tokens.",
+    )
+    upper, lower = body.rows(..., 140, gap=3 * GAP)
+    left, _, labels, right = upper.columns(360, ..., 110, 850, gap=GAP)
+    memory = right.even_rows(len(data["pages"]), gap=14)
+    for page, (tokens, box) in enumerate(zip(data["pages"], memory, strict=True)):
+        color = colors[owner[page]] if page in owner else GREY
+        canvas.put(Box(labels.x, box.y, labels.w, box.h), f"page {page}", size=NOTE, color=color, align="right")
+        canvas.box(box, fill=canvas.tint(color) if page in owner else None, edge=color, width=2.5, dashed=page not in owner)
+        for token, slot in zip(tokens, box.even_columns(size), strict=True):
+            canvas.put(slot, token, mono=True, align="center")
+        if page not in owner:
+            canvas.put(box, "free", size=NOTE, color=GREY, align="center")
+    heights = [Share(len(table) + 1) for table in tables.values()]
+    for (name, table), box in zip(tables.items(), left.rows(*heights, gap=2 * GAP), strict=True):
+        color, (head, *rows) = colors[name], box.even_rows(len(table) + 1, gap=14)
+        canvas.put(head, f"request {name}", size=TITLE, weight="bold", color=color)
+        for block, (page, row) in enumerate(zip(table, rows, strict=True)):
+            number, place = row.even_columns(2)
+            canvas.put(canvas.box(number, edge=color, width=2.5), f"block {block}", align="center")
+            canvas.box(place, fill=canvas.tint(color), edge=color, width=2.5)
+            canvas.put(place, f"page {page}", weight="bold", color=color, align="center")
+            canvas.arrow(row.inset(-GAP, 0).east, (labels.x, memory[page].center[1]), color=color)
+    for (name, sequence), lane in zip(data["sequences"].items(), lower.even_rows(len(tables)), strict=True):
+        head, rest = lane.columns(left.w, ..., gap=GAP)
+        canvas.put(head, f"{name}, read through its table", weight="bold", color=colors[name])
+        canvas.put_tiles(rest.place(rest.w, BODY * TILE), sequence, accents=[colors[name]] * len(sequence))
 
 
 # --- 30 · static and continuous batching ---
@@ -249,34 +258,40 @@ def spoil_continuous_batching(data: Data, lab: Lab) -> Data:
 def draw_continuous_batching(canvas: Canvas, data: Data) -> None:
     static, continuous = data["static"], data["continuous"]
     before, after = idle(static), idle(continuous)
-    canvas.headline(f"Refill a slot the moment it falls free: idle places drop from {before} to {after}")
-    canvas.reading("One row a slot, one column a step; the letter says which request writes a token there. Dashed is idle.")
-    cell, left, high = 98, 330, 62
+    body = canvas.titled(
+        f"Refill a slot the moment it falls free: idle places drop from {before} to {after}",
+        "One row a slot, one column a step; the letter says which request writes a token there. Dashed is idle.",
+    )
     steps = max(len(static[0]), len(continuous[0]))
-    for top, title, schedule, told in ((254, "static", static, before), (606, "continuous", continuous, after)):
-        color = ORANGE if schedule is static else BLUE
-        canvas.text(MARGIN, top + 40, title, size=36, weight="bold", color=color)
-        canvas.text(MARGIN, top + 92, f"{len(schedule[0])} steps", size=28)
-        canvas.text(MARGIN, top + 132, f"{told} places idle", size=28, color=GREY)
-        for row, slot in enumerate(schedule):
-            y = top + row * (high + 8)
-            for step, name in enumerate(slot):
-                x = left + step * cell
-                if name is None:
-                    canvas.box(x, y, cell - 8, high, edge=GREY, width=1.5, dashed=True)
-                    continue
-                starts = step == 0 or slot[step - 1] != name
-                canvas.box(x, y, cell - 8, high, fill=color if starts else shade(color, 0.35), edge=INK, width=1.5)
-                canvas.text(x + (cell - 8) / 2, y + high / 2, name, size=28, weight="bold" if starts else "regular",
-                            color="white" if starts else INK, align="center")  # fmt: skip
-    for step in range(steps):
-        canvas.text(left + (step + 0.5) * cell - 4, 560, str(step + 1), size=24, color=GREY, align="center")
-    canvas.text(MARGIN, 560, "step", size=24, color=GREY)
-    x = left + len(continuous[0]) * cell + 20
-    tokens = sum(data["lengths"].values())
-    same = f"the same {len(data['lengths'])} requests,\nthe same {tokens} tokens"
-    canvas.text(x, 700, same, size=28, color=BLUE, weight="bold")
-    canvas.text(MARGIN, 920, "A dark tile is where a request enters.", size=26, color=GREY)
+    names, plan = body.columns(260, ..., gap=GAP)
+    first, axis, second, _ = plan.rows(..., 64, ..., 56)
+    for title, schedule, idles, color, box in (
+        ("static", static, before, ORANGE, first),
+        ("continuous", continuous, after, BLUE, second),
+    ):
+        told = Line(f"{len(schedule[0])} steps"), Line(f"{idles} places idle", color=GREY)
+        canvas.stack(Box(names.x, box.y, names.w, box.h), Line(title, TITLE, color, "bold"), *told, down="top")
+        for slot, cells in zip(schedule, box.grid(len(schedule), steps, gap=8), strict=True):
+            draw_slot(canvas, slot, cells, color)
+    canvas.put(Box(names.x, axis.y, names.w, axis.h), "step", size=NOTE, color=GREY)
+    for step, spot in enumerate(axis.even_columns(steps, gap=8), 1):
+        canvas.put(spot, str(step), size=NOTE, color=GREY, align="center")
+    same = f"the same {len(data['lengths'])} requests,\nthe same {sum(data['lengths'].values())} tokens"
+    beside = second.even_columns(steps, gap=8)[len(continuous[0]) :]
+    canvas.put(beside[0].until(beside[-1]).inset(GAP, 0), same, lines=2, color=BLUE, weight="bold")
+    canvas.put(body.rows(..., 40)[1], "A dark tile is where a request enters.", color=GREY)
+
+
+def draw_slot(canvas: Canvas, slot: list[str | None], cells: list[Box], color: str) -> None:
+    """One row of the batch: who writes at each step, dark where a request enters, dashed where nobody writes."""
+    for step, (name, cell) in enumerate(zip(slot, cells, strict=False)):
+        if name is None:
+            canvas.box(cell, edge=GREY, dashed=True)
+            continue
+        starts = step == 0 or slot[step - 1] != name
+        canvas.box(cell, fill=color if starts else canvas.tint(color, 0.35), edge=INK)
+        ink, weight = ("white", "bold") if starts else (INK, "regular")
+        canvas.put(cell, name, weight=weight, color=ink, align="center")
 
 
 SLIDES = [

@@ -7,6 +7,8 @@ import pytest
 
 from conftest import HOSTILE_SENTENCES
 from pipeline.drawing.canvas import Canvas
+from pipeline.drawing.charts import Plane
+from pipeline.drawing.layout import Box
 from pipeline.errors import BadInput
 from pipeline.lab import Lab
 from pipeline.model import find as find_model
@@ -139,11 +141,10 @@ def test_a_picture_of_other_logits_is_refused(lab, captured):
 def test_the_winner_is_labelled_and_no_label_covers_another(lab, captured):
     data = captured(EVERY_LOGIT, lab)
     canvas = Canvas()
-    axes = canvas.chart(170, 240, 1690, 440)
-    axes.set(xlim=(0, 100), ylim=(0, 20))
+    plane = Plane.over(Box(170, 240, 1690, 440), (0, 100), (0, 20))
     near = [{"id": token_id, "text": "a long token"} for token_id in (50, 51, 52, 90, 3)]
     before = len(canvas.sheet.texts)
-    attention.label_best(canvas, axes, np.linspace(10, 12, 100), near)
+    attention.label_best(canvas, plane, np.linspace(10, 12, 100), near)
     assert len(canvas.sheet.texts) - before == 3
     EVERY_LOGIT.draw(canvas, data)
     assert any(data["best"][0]["text"].strip() in text.get_text() for text in canvas.sheet.texts)

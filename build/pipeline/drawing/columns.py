@@ -1,36 +1,55 @@
 """Columns of bars over the same tokens: one row a token, the last row for all the other tokens of the vocabulary."""
 
-from pipeline.drawing.canvas import BLUE, FAINT, GREY, INK, MARGIN, ORANGE, PALE, Canvas, mix
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-LEFT, LONGEST = (340, 870, 1400), 370  # where the three columns start; pixels of the longest bar
-TOP, PITCH = 340, 58
-TILES = 240  # width of the tiles at the left margin
+from pipeline.drawing.canvas import Canvas
+from pipeline.drawing.charts import Bar, bars, label_room
+from pipeline.drawing.layout import BODY, GAP, TITLE, Box
+from pipeline.drawing.palette import BLUE, GREY, ORANGE
+from pipeline.drawing.sheet import Line
 
-
-def row_heads(canvas: Canvas, pieces: list[str], vocabulary: int) -> None:
-    """The tokens as tiles, the first marked, and under them how many others there are."""
-    for row, piece in enumerate(pieces):
-        canvas.tile(piece, MARGIN, TOP + row * PITCH, size=26, width=TILES, fill=mix(BLUE, 0.18) if row == 0 else FAINT)
-    y = TOP + len(pieces) * PITCH + 24
-    canvas.text(MARGIN + TILES, y, f"{vocabulary - len(pieces):,} others", size=26, color=ORANGE, align="right")
+HEADS = 240  # pixels: width of the tiles that name the rows
+FOOT = 60  # pixels: the row under the columns
 
 
-def column(
-    canvas: Canvas, place: int, title: str, under: str, values: list[float], labels: list[str], full: float,
-    expected: list[float] | None = None,
-) -> None:  # fmt: skip
-    """One column: a bar a row, `full` the value of the longest; a black tick where `expected` says the bar should end."""
-    x = LEFT[place]
-    canvas.text(x, 252, title, size=32, weight="bold", valign="baseline")
-    canvas.text(x, 300, under, size=28, color=GREY, valign="baseline")
-    canvas.line([(x, TOP - 8), (x, TOP + len(values) * PITCH - 4)], color=PALE)
-    for row, (value, label) in enumerate(zip(values, labels, strict=True)):
-        color = BLUE if row == 0 else ORANGE if row == len(values) - 1 else GREY
-        y, end = TOP + row * PITCH + 6, x + LONGEST * value / full
-        if value > 0:
-            canvas.box(x, y, max(end - x, 2), 35, fill=mix(color, 0.85), radius=1)
-        if expected is not None and expected[row] > 0:
-            tick = x + LONGEST * expected[row] / full
-            canvas.line([(tick, y - 5), (tick, y + 40)], color=INK, width=3, z=3)
-            end = max(end, tick)
-        canvas.text(end + 12, y + 18, label, size=24, color=color)
+@dataclass(frozen=True)
+class Column:
+    """One column: its two headings, and for each token, and for all others last, a value and how it is written.
+
+    `expected` says where each bar should end; `foot` is written under the column.
+    """
+
+    title: str
+    under: str
+    values: Sequence[float]
+    labels: Sequence[str]
+    expected: Sequence[float] | None = None
+    foot: str = ""
+
+
+def compared(canvas: Canvas, box: Box, pieces: Sequence[str], vocabulary: int, columns: Sequence[Column], full: float) -> Box:
+    """The columns side by side on one scale, `full` the value of the longest bar; returns the foot of the row names."""
+    head, table, foot = box.rows((TITLE + BODY) * 1.5, ..., FOOT, gap=2 * GAP)
+    names, *spots = table.columns(HEADS, *[...] * len(columns), gap=4 * GAP)
+    lanes = names.even_rows(len(pieces) + 1, gap=GAP)
+    for number, (lane, piece) in enumerate(zip(lanes, pieces, strict=False)):
+        canvas.put_tile(lane, piece, accent=BLUE if number == 0 else None)
+    canvas.put(lanes[-1], f"{vocabulary - len(pieces):,} others", color=ORANGE, align="right")
+    colors = [BLUE, *[GREY] * (len(pieces) - 1), ORANGE]
+    drawn = []
+    for column in columns:
+        expected = column.expected or [0] * len(column.values)
+        drawn.append(
+            [
+                Bar(value, label, canvas.tint(color, 0.85), color, mark)
+                for value, label, color, mark in zip(column.values, column.labels, colors, expected, strict=True)
+            ]
+        )
+    room = label_room(canvas, [bar for rows in drawn for bar in rows])
+    for column, rows, spot in zip(columns, drawn, spots, strict=True):
+        title, under = Line(column.title, TITLE, weight="bold"), Line(column.under, color=GREY)
+        canvas.stack(Box(spot.x, head.y, spot.w, head.h), title, under)
+        bars(canvas, [Box(spot.x, lane.y, spot.w, lane.h) for lane in lanes], rows, full=full, room=room, axis=True)
+        canvas.put(Box(spot.x, foot.y, spot.w, foot.h), column.foot, weight="bold")
+    return Box(names.x, foot.y, names.w, foot.h)

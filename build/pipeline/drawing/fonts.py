@@ -28,6 +28,8 @@ FONT_FILES = {  # package -> files in it; matplotlib carries the DejaVu faces
     "cvttf_NotoSansCJK_Regular": ["NotoSansCJKtc-Regular.otf"],
     "manimgx_fonts": ["NotoEmoji[wght].ttf"],
 }
+# of Lato and of IBM Plex Mono, by `mono`, in type sizes: a capital; a line with nothing between it and the next
+CAP_HEIGHT, LINE_HEIGHT = {False: 0.717, True: 0.698}, {False: 1.2, True: 1.3}
 WEIGHTS = {"regular": 400, "bold": 700}
 
 

@@ -4,7 +4,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pipeline.drawing.canvas import BLUE, FAINT, GREY, INK, LABEL, Canvas, literal
+from pipeline.drawing.canvas import Canvas
+from pipeline.drawing.fonts import literal
+from pipeline.drawing.layout import BODY, LABEL, LEADING, Box
+from pipeline.drawing.palette import BLUE, FAINT, GREY, INK
 from pipeline.serving.messages import VARIES
 
 ORDER = (
@@ -72,36 +75,35 @@ def _block(children, width, path, depth, key, opening, closing, after) -> Iterat
     yield Line(path, depth, closing + after, "", "")
 
 
-def draw_json(
-    canvas: Canvas, value: Any, x: float, y: float, w: float, h: float, *, accents: tuple[str, ...] = (), size: float = 28
-) -> dict[str, float]:
+def draw_json(canvas: Canvas, value: Any, panel: Box, *, accents: tuple[str, ...] = (), size: float = BODY) -> dict[str, float]:
     """The panel; returns the middle of each value's line by its path. Long texts wrap; the panel shrinks to LABEL to fit."""
+    inside = panel.inset(PAD)
     while True:
-        step = size * 1.5
+        step = size * LEADING
         advance = canvas.measure("0" * 20, size, mono=True)[0] / 20
-        rows = list(lines(value, int((w - 2 * PAD) / advance)))
-        room = {row.path: max(w - 2 * PAD - (INDENT * row.depth + len(row.key) + 1) * advance, 8 * advance) for row in rows}
+        rows = list(lines(value, int(inside.w / advance)))
+        room = {row.path: max(inside.w - (INDENT * row.depth + len(row.key) + 1) * advance, 8 * advance) for row in rows}
         heights = [_wrapped(row.value, int(room[row.path] / advance)) for row in rows]
-        if sum(heights) * step + 2 * PAD <= h or size <= LABEL:
+        if sum(heights) * step <= inside.h or size <= LABEL:
             break
         size -= 1
-    fit = int((h - 2 * PAD) / step)
+    fit = int(inside.h / step)
     most = max(1, fit - (sum(heights) - max(heights)))  # the longest text gives way, then the middle of the message
     if over := sum(min(height, most) for height in heights) - fit:
         rows, heights = _elide(rows, heights, over) if over > 0 else (rows, heights)
-    canvas.box(x, y, w, h, fill=FAINT, radius=10)
+    canvas.box(panel, fill=FAINT, radius=10)
     places: dict[str, float] = {}
-    top = y + PAD + step / 2
+    top = inside.y + step / 2
     for row, height in zip(rows, heights, strict=True):
-        left = x + PAD + INDENT * row.depth * advance
+        left = inside.x + INDENT * row.depth * advance
         color = BLUE if row.path in accents else INK
-        canvas.text(left, top, row.key, size=size, mono=True, color=GREY, valign="center_baseline")
+        canvas.text(left, top, row.key, size=size, mono=True, color=GREY)
         start = left + len(row.key) * advance
         shown = wrap(row.value, int(room[row.path] / advance), min(height, most))
         for number, part in enumerate(shown):
             tail = row.after if number == len(shown) - 1 else ""
-            canvas.text(start, top + number * step, part + tail, size=size, mono=True, color=color, valign="center_baseline",
-                        wrap=room[row.path] + 2 * advance, lines=1, smallest=LABEL)  # fmt: skip
+            spot = Box(start, top + (number - 0.5) * step, room[row.path] + 2 * advance, step)
+            canvas.put(spot, part + tail, size=size, mono=True, color=color)
         if row.value:
             places[row.path] = top + (len(shown) - 1) * step / 2
         top += len(shown) * step
