@@ -14,7 +14,7 @@ if __name__ == "__main__":
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 from pipeline.drawing.canvas import Canvas
-from pipeline.drawing.layout import GAP, Box
+from pipeline.drawing.layout import GAP, PAD, Box
 from pipeline.drawing.palette import BLUE, GREY, INK, ORANGE
 from pipeline.lab import Lab
 from pipeline.slide import Data, Slide, Verdict
@@ -22,6 +22,7 @@ from pipeline.slide import Data, Slide, Verdict
 FIELDS = ("base_url", "api_key", "model", "path", "messages", "temperature", "max_tokens")  # in the order drawn
 DIFFERING = FIELDS[:3]
 SIDES = (260, ..., ...)  # the name of a field, the local call, the hosted one
+HEAD = 70  # pixels over what a machine holds, for its name
 
 
 def shared(lab: Lab) -> Data:
@@ -63,26 +64,26 @@ def draw_same_call(canvas: Canvas, data: Data) -> None:
         f"Local or hosted, it is the same call: {len(differ)} of {len(FIELDS)} fields differ",
         "Above: where the weights live. Below: the two requests, field by field; what they share is grey.",
     )
-    upper, lower = body.rows(206, ..., gap=3 * GAP)
-    name, *sides = upper.columns(*SIDES, gap=40)
+    upper, lower = body.rows(206, ..., gap=PAD)
+    name, *sides = upper.columns(*SIDES, gap=PAD)
     canvas.put(name, "where the\nweights live", weight="bold", lines=2)
-    one, two = (side.columns(..., ..., gap=90) for side in sides)
+    one, two = (side.columns(..., ..., gap=4 * PAD) for side in sides)
     draw_machine(canvas, one[0].until(one[1]), BLUE, "your machine")
     draw_machine(canvas, two[0], BLUE, "your machine")
     draw_machine(canvas, two[1], ORANGE, "the provider's machines")
     draw_parts(canvas, one, BLUE)
     draw_parts(canvas, two, ORANGE)
     for field, lane in zip(FIELDS, lower.even_rows(len(FIELDS), gap=GAP), strict=True):
-        name, left, right = lane.columns(*SIDES, gap=40)
+        name, left, right = lane.columns(*SIDES, gap=PAD)
         same = field not in differ
         canvas.put(name, field, mono=True, color=GREY if same else INK)
         if same:
             both = canvas.box(left.until(right), edge=GREY, width=1)
-            canvas.put(both.inset(24, 0), written(local[field]), mono=True, color=GREY)
+            canvas.put(both.inset(PAD, 0), written(local[field]), mono=True, color=GREY)
             continue
         for box, color, request in ((left, BLUE, local), (right, ORANGE, hosted)):
             canvas.box(box, fill=canvas.tint(color), edge=color, width=2)
-            canvas.put(box.inset(24, 0), str(request[field]), mono=True, weight="bold", color=color)
+            canvas.put(box.inset(PAD, 0), str(request[field]), mono=True, weight="bold", color=color)
 
 
 def written(value: object) -> str:
@@ -91,12 +92,12 @@ def written(value: object) -> str:
 
 def draw_machine(canvas: Canvas, box: Box, color: str, name: str) -> None:
     canvas.box(box, edge=color, width=3, radius=16, fill=canvas.tint(color, 0.06))
-    canvas.put(box.rows(70, ...)[0].inset(24, 0), name, weight="bold", color=color)
+    canvas.put(box.rows(HEAD, ...)[0].inset(PAD, 0), name, weight="bold", color=color)
 
 
 def draw_parts(canvas: Canvas, boxes: list[Box], color: str) -> None:
     """The program in the first box calls the weights in the second."""
-    program, weights = (box.rows(70, ..., 24)[1].inset(24, 0) for box in boxes)
+    program, weights = (box.rows(HEAD, ..., PAD)[1].inset(PAD, 0) for box in boxes)
     canvas.box(program, edge=INK, width=2)
     canvas.put(program, "your program", weight="bold", align="center")
     canvas.box(weights, edge=INK, width=2, fill=canvas.tint(color, 0.85))

@@ -15,13 +15,14 @@ if __name__ == "__main__":
 
 from pipeline.drawing.canvas import Canvas
 from pipeline.drawing.charts import Bar, Scale, bars
-from pipeline.drawing.layout import GAP, LABEL, LEADING, NUMBER, TITLE, Box
+from pipeline.drawing.layout import GAP, LABEL, LEADING, NUMBER, PAD, TITLE, Box
 from pipeline.drawing.palette import BLUE, GREY, INK, ORANGE
 from pipeline.drawing.sheet import Line
 from pipeline.lab import Lab
 from pipeline.slide import Data, Slide, Verdict
 
 BITS = (32, 16, 8, 4)
+HIGH = 62  # pixels: a bit, and the bar of all bytes
 WEIGHTS, GRID_BITS = 16, 4  # slide 32: weights in the row, bits for each on the grid
 ROUNDING_SLACK = 1e-8  # a capture keeps nine significant digits of numbers below one
 
@@ -63,14 +64,14 @@ def draw_bits_and_bytes(canvas: Canvas, data: Data) -> None:
         f"and {least['bytes'] / 1e6:,.0f} MB at {least['bits']}",
         "Left: one weight, a box a bit. Right: the whole model. The number of weights is the same in every row.",
     )
-    halves = [lane.columns(800, ..., gap=100) for lane in body.even_rows(len(rows), gap=3 * GAP)]
+    halves = [lane.columns(800, ..., gap=100) for lane in body.even_rows(len(rows), gap=PAD)]
     spots = [[half.rows(TITLE * LEADING, ..., gap=GAP) for half in pair] for pair in halves]
     for row, ((name, bits), (count, _)) in zip(rows, spots, strict=True):
         canvas.put(name, f"{row['bits']} bits a weight", weight="bold")
         for bit in bits.even_columns(most["bits"], gap=4)[: row["bits"]]:
-            canvas.box(bit.place(bit.w, 62, down="top"), fill=canvas.tint(GREY, 0.3), edge=INK, width=1.2, radius=3)
+            canvas.box(bit.place(bit.w, HIGH, down="top"), fill=canvas.tint(GREY, 0.3), edge=INK, radius=3)
         canvas.put(count, f"× {row['parameters']:,} weights", color=GREY)
-    lanes = [right[1].place(right[1].w, 62, down="top") for _, right in spots]
+    lanes = [right[1].place(right[1].w, HIGH, down="top") for _, right in spots]
     shown = [Bar(row["bytes"], f"{row['bytes'] / 1e6:,.1f} MB", canvas.tint(BLUE, 0.85), BLUE, bold=True) for row in rows]
     bars(canvas, lanes, shown, size=NUMBER, rim=0, edge=INK)
 

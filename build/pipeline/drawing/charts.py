@@ -175,9 +175,13 @@ class Ruler:
         """The line with its powers, under the box, and the bound through the box with its name over it."""
         foot = self.box.bottom
         canvas.line([(self.box.x, foot), (self.box.right, foot)], color=PALE)
-        for exponent in range(self.lowest, self.highest + 1):
+        powers = range(self.lowest, self.highest + 1)
+        every = 1 if self.box.w / len(powers) > 3 * LABEL else 2
+        for exponent in powers:
             x = self.at(10.0**exponent)
             canvas.line([(x, foot), (x, foot + 8)], color=PALE)
+            if (exponent - self.lowest) % every:
+                continue
             name = f"{'≤ ' if exponent == self.lowest else ''}{power_of_ten(exponent)}"
             canvas.text(x, foot + LABEL * LEADING, name, size=LABEL, color=GREY, align="center")
         x = self.at(self.limit)

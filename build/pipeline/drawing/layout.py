@@ -26,7 +26,7 @@ LABEL = 22  # ticks, and the least of anything
 STRIP = 18  # the provenance strip alone
 LEADING, TILE = 1.5, 1.8  # height of a line of text and of a tile, in type sizes
 TILE_RIM = 0.9  # both ends of a tile together, beside its letters, in type sizes
-GAP = 12  # between things that belong together
+GAP, PAD = 12, 24  # between things that belong together; between a frame and what it holds
 
 Across = Literal["left", "center", "right"]
 Down = Literal["top", "center", "bottom"]
