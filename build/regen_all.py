@@ -1,26 +1,30 @@
 #!/usr/bin/env python3
-"""One call, taken apart: bring every slide that is stale up to date, prove it, and assemble the deck.
+"""The one command: flags in, plan, run, table out. What each flag does and what the exit codes mean: `--help`."""
 
-Exit codes: 0 done, 1 an oracle failed or something drifted, 2 bad input, 3 a needed part is missing, 130 or 143 interrupted.
-"""
+import sys
+from pathlib import Path
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).resolve().parent))  # Python adds it by itself only where PYTHONSAFEPATH is not set
+    from pipeline import streams
+
+    streams.stop_early()
 
 import argparse
-import io
 import os
 import shlex
-import signal
-import sys
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 try:
+    from pipeline import streams
     from pipeline.command import COMMAND, for_shell
     from pipeline.errors import BadInput, DeckError, MissingPart
     from pipeline.lab import Lab
     from pipeline.paths import COMMITTED, REPO, Out
     from pipeline.run import build, manifest, plan
     from pipeline.run.console import Screen
+    from pipeline.run.flags import parser
     from pipeline.run.manifest import Manifest
     from pipeline.run.staging import only_run
     from pipeline.settings import DEFAULT_SENTENCE
@@ -35,70 +39,32 @@ CUSTOM_OUT = REPO / "my-deck"
 LONGEST_SENTENCE = 20_000  # characters; the limit in tokens is the lab's
 
 
-class OneLineParser(argparse.ArgumentParser):
-    """Tells a wrong flag in one line, like every other error."""
-
-    def error(self, message: str) -> NoReturn:
-        self.exit(BadInput.exit_code, f"error: {message} (--help lists the flags)\n")
-
-
-def parser() -> argparse.ArgumentParser:
-    flags = OneLineParser(prog="build/regen_all.py", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    flags.add_argument("--only", action="append", default=[], metavar="TOPIC[/SLIDE]", help="only these slides (repeatable)")
-    mode = flags.add_mutually_exclusive_group()
-    mode.add_argument("--redraw", action="store_true", help="draw every figure again from its capture; needs no model")
-    mode.add_argument("--verify", action="store_true", help="re-assert every oracle from the captures; needs no model")
-    mode.add_argument("--check", action="store_true", help="take every capture again and compare it with the committed one")
-    mode.add_argument("--list", action="store_true", help="list the slides")
-    mode.add_argument("--explain", action="store_true", help="say what is stale and why; do nothing")
-    flags.add_argument("--force", action="store_true", help="take the selected slides again even if they are up to date")
-    flags.add_argument("--model", default="auto", metavar="auto|gpt2|smollm2|HUB_ID|DIR", help="the model to photograph")
-    flags.add_argument("--server", default="auto", metavar="auto|ollama|embedded|URL", help="the server to call in Part 2")
-    flags.add_argument("--ask", metavar="MODEL", help="take slides 36-37 against a provider, by litellm's model string")
-    flags.add_argument("--sentence", default=DEFAULT_SENTENCE, metavar="TEXT", help="the sentence to complete")
-    flags.add_argument("--out", type=Path, metavar="DIR", help="where the deck goes (a custom deck: my-deck/)")
-    flags.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1), metavar="N", help="drawing processes")
-    flags.add_argument("--offline", action="store_true", help="use no network")
-    flags.add_argument("--pdf", action="store_true", help="print deck.pdf with a Chromium found on this machine")
-    flags.add_argument("--json", action="store_true", help="print one JSON document instead of lines")
-    flags.add_argument("--quiet", action="store_true", help="print errors only")
-    flags.add_argument("--debug", action="store_true", help="show the traceback of an error")
-    return flags
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Parse flags, do what they ask, turn every error into one line and an exit code."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a terminal without Unicode still gets its line
-    asked = parser().parse_args(arguments)
-    screen = Screen(quiet=asked.quiet, as_json=asked.json)
-    signal.signal(signal.SIGTERM, interrupted)
+    streams.steady()
+    given = sys.argv[1:] if arguments is None else arguments
+    screen, debug = Screen(quiet="--quiet" in given, as_json="--json" in given), "--debug" in given
     try:
-        code = act(asked, screen)
+        streams.hear_interrupts()
+        code = act(parser().parse_args(given), screen)
     except KeyboardInterrupt as stop:
         code = screen.error("interrupted; the last good deck is untouched", stop.args[0] if stop.args else 130)
     except DeckError as error:
-        code = failed(asked, screen, error, str(error), error.exit_code)
+        code = failed(debug, screen, error, str(error), error.exit_code)
     except ImportError as error:
         told = f"{error.name or error} cannot be imported: pip install -r build/requirements.txt with this Python"
-        code = failed(asked, screen, error, told, MissingPart.exit_code)
+        code = failed(debug, screen, error, told, MissingPart.exit_code)
     except OSError as error:
         told = f"{error.strerror or error} ({error.filename or 'no file named'}); the last good deck is untouched"
-        code = failed(asked, screen, error, told, MissingPart.exit_code)
+        code = failed(debug, screen, error, told, MissingPart.exit_code)
     except Exception as error:
         told = f"{type(error).__name__}: {error} (run again with --debug for the traceback)"
-        code = failed(asked, screen, error, told, 1)
-    screen.flush(code)
-    return code
+        code = failed(debug, screen, error, told, 1)
+    return screen.flush(code)
 
 
-def interrupted(number: int, frame: object) -> None:
-    raise KeyboardInterrupt(128 + number)
-
-
-def failed(asked: argparse.Namespace, screen: Screen, error: BaseException, line: str, code: int) -> int:
-    if asked.debug:
+def failed(debug: bool, screen: Screen, error: BaseException, line: str, code: int) -> int:
+    if debug:
         raise error
     return screen.error(line, code)
 
@@ -293,7 +259,9 @@ def end(asked: argparse.Namespace, screen: Screen, outcome: build.Outcome, out: 
         from pipeline.deck.pdf import pdf
 
         reason = pdf(out.html, out.deck / "deck.pdf")
-        screen.say(f"no PDF was printed: {reason}" if reason else f"printed {out.deck / 'deck.pdf'}")
+        if reason:
+            raise MissingPart(f"the deck is built, and no PDF was printed: {reason}")
+        screen.say(f"printed {out.deck / 'deck.pdf'}")
     return 0
 
 

@@ -1,11 +1,13 @@
 """The fixtures every test file shares: the real model, a GPT-2-shaped one, and captures taken once."""
 
 import json
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from pipeline.errors import DeckError
 from pipeline.lab import Lab
@@ -22,6 +24,25 @@ HOSTILE_SENTENCES = {
     "one long word": "Donaudampfschifffahrtsgesellschaftskapitänsmützenabzeichenfabrik" * 3,
     "long": "The keeper of the bees walked slowly along the wall of the old garden, counting hives as she went. " * 7,
 }
+
+
+settings.register_profile("fast", deadline=None, max_examples=25)  # a busy machine is no fault of the code's
+settings.register_profile("thorough", deadline=None, max_examples=300)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    settings.load_profile("fast" if config.option.markexpr == "not slow" else "thorough")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def children_that_mind_signals() -> None:
+    """Started under nohup, or in the background of a script, this process ignores Ctrl-C and hang-ups: its children must not.
+
+    A child inherits what is ignored, and not what is handled: so these are handled, by doing nothing.
+    """
+    for number in (signal.SIGINT, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, lambda *told: None)
 
 
 @pytest.fixture(scope="session")

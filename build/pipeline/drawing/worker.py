@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import logging
 import multiprocessing
 import os
 import signal
@@ -17,6 +18,7 @@ def start_worker() -> None:
     """A worker leaves Ctrl-C to its parent, so that the screen shows one line, and ends when its parent is killed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.environ |= {"MPLBACKEND": "Agg", "MATPLOTLIBRC": os.devnull}  # nobody's own settings change a figure
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)  # a home that cannot be written is no reason for two lines
     threading.Thread(target=end_with_parent, daemon=True).start()
 
 

@@ -13,6 +13,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from pipeline.errors import MissingPart
 from pipeline.run.build import Outcome, Row, Watcher
 from pipeline.run.check import SHOWN, Comparison
 from pipeline.run.plan import Todo
@@ -205,9 +206,16 @@ class Screen(Watcher):
             print(f"error: {escaped(' '.join(line.splitlines()), str.isprintable)}", file=sys.stderr)
         return code
 
-    def flush(self, code: int) -> None:
-        if self.as_json:
-            print(json.dumps(self._document | {"exit": code}, indent=1))
+    def flush(self, code: int) -> int:
+        """Print the document, if one is asked for; return the exit code, that of an output that cannot be written among them."""
+        try:
+            if self.as_json:
+                print(json.dumps(self._document | {"exit": code}, indent=1))
+            sys.stdout.flush()
+        except MissingPart as error:
+            print(f"error: {error}", file=sys.stderr)
+            return error.exit_code
+        return code
 
 
 def row_as_data(row: Row) -> dict[str, Any]:
