@@ -113,6 +113,7 @@ def draw_past(canvas: Canvas, data: Data) -> None:
     draw_cells(canvas, np.ones((data["shape"]["layers"], kept)), cells, side)
     canvas.put(foot, f"↑ {data['shape']['layers']} layers, one a row", size=NOTE, color=GREY)
     for number, (step, slot) in enumerate(zip(steps, slots, strict=True), 1):
+        canvas.step()
         past = np.array(step["changed"])[:, -(kept + number - 1) :] > 0
         written = np.concatenate([past * 2, np.ones((len(past), 1))], axis=1)  # 0 as it was, 1 new, 2 changed
         head, cells, foot = slot.rows(88, ..., 60)
@@ -123,6 +124,7 @@ def draw_past(canvas: Canvas, data: Data) -> None:
         draw_cells(canvas, written, cells, side)
         told = f"{moved[number - 1]:,} of {step['compared']:,} changed"
         canvas.put(foot, told, size=NOTE, weight="bold", color=RED if moved[number - 1] else INK)
+    canvas.step()
     words, _, ruler = lower.columns(given.w, 60, ...)
     canvas.put(words, "The same cache computed from scratch, all at once, differs by at most", weight="bold", lines=3)
     scale = Ruler(ruler.inset(60, 60), -8, 1, BOUND)
@@ -228,14 +230,16 @@ def draw_beside(canvas: Canvas, data: Data) -> None:
     for name, column, color in zip(("with the cache", "from scratch"), (names[1], names[3]), (BLUE, INK), strict=True):
         canvas.put(column, name, weight="bold", align="center", color=color)
     scale = Ruler(Box(chart.x, table.y, chart.w, table.h).inset(60, 0), -7, 2, BOUND)
-    lanes = table.even_rows(len(steps))
-    for number, (step, wrong, lane) in enumerate(zip(steps, data["shifted"], lanes, strict=True), 1):
-        draw_step(canvas, number, step, lane)
-        scale.dot(canvas, step["largest"], lane.center[1])
-        scale.dot(canvas, wrong, lane.center[1], color=ORANGE, marker="D")
     scale.draw(canvas)
     left, right = head.columns(scale.at(BOUND) - head.x, ...)
     canvas.put(left.columns(chart.x - head.x, ..., 90)[1], "this run", weight="bold", color=BLUE, align="center")
+    lanes = table.even_rows(len(steps))
+    for number, (step, lane) in enumerate(zip(steps, lanes, strict=True), 1):
+        draw_step(canvas, number, step, lane)
+        scale.dot(canvas, step["largest"], lane.center[1])
+        canvas.step()
+    for wrong, lane in zip(data["shifted"], lanes, strict=True):
+        scale.dot(canvas, wrong, lane.center[1], color=ORANGE, marker="D")
     canvas.put(right.columns(90, ...)[1], "position off by one", weight="bold", color=ORANGE, align="center")
 
 

@@ -147,6 +147,7 @@ def draw_merges(canvas: Canvas, data: Data) -> None:
             draw_piece(canvas, piece, spot, new=step > 0 and at == stage["at"])
         if step:
             canvas.put(rank, f"rank {stage['rank']:,}", color=BLUE)
+        canvas.step()
     name, middle, rank = lanes[-1]
     canvas.put(name, "ids", color=GREY)
     for at, _, spot in spread(stages[-1]["pieces"], start, end, middle):

@@ -151,6 +151,7 @@ def draw_one_call(canvas: Canvas, data: Data) -> None:
     canvas.stack(model, Line("the model", NUMBER, "white", "bold"), Line("called once", color=PALE), align="center")
     into, out_of = model.inset(-GAP, 0), model.inset(GAP - 100, 0)
     canvas.arrow(out_of.west, into.west)
+    canvas.step()
     canvas.arrow(into.east, out_of.east)
     head, lanes, rest, again, tail = chances.rows(80, ..., 60, 70, 60)
     canvas.put(head, "the most probable of all", weight="bold")
@@ -160,6 +161,7 @@ def draw_one_call(canvas: Canvas, data: Data) -> None:
     tiles_and_bars(canvas, rows, [token["text"] for token in data["top"]], shown, tile=230)
     others = data["vocabulary"] - len(best)
     canvas.put(rest, f"and {1 - sum(best):.1%} shared by the other {others:,}", color=GREY)
+    canvas.step()
     pieces = [*(tile["text"] for tile in data["prompt"][-3:]), winner["text"]]
     boxes = canvas.put_tiles(tail, pieces, accents=[*[None] * (len(pieces) - 1), BLUE])
     arrow = again.columns(230, ...)[0].inset(0, GAP / 2)
@@ -218,6 +220,7 @@ def draw_running_example(canvas: Canvas, data: Data) -> None:
     texts = {token["id"]: token["text"] for tokens in (given, *(step["candidates"] for step in steps)) for token in tokens}
     for row, (step, lane) in enumerate(zip(steps, body.even_rows(len(steps)), strict=True)):
         if row:
+            canvas.step()
             canvas.line([(lane.x, lane.y), (lane.right, lane.y)], color=PALE, width=1)
         head, rest = lane.rows(50, ...)
         prefix, arrow, candidates = rest.columns(880, 60, ..., gap=20)

@@ -183,11 +183,13 @@ def draw_block_table(canvas: Canvas, data: Data) -> None:
         color, (head, *rows) = colors[name], box.even_rows(len(table) + 1, gap=14)
         canvas.put(head, f"request {name}", size=TITLE, weight="bold", color=color)
         for block, (page, row) in enumerate(zip(table, rows, strict=True)):
+            canvas.step()
             number, place = row.even_columns(2)
             canvas.put(canvas.box(number, edge=color, width=2.5), f"block {block}", align="center")
             canvas.box(place, fill=canvas.tint(color), edge=color, width=2.5)
             canvas.put(place, f"page {page}", weight="bold", color=color, align="center")
             canvas.arrow(row.inset(-GAP, 0).east, (labels.x, memory[page].center[1]), color=color)
+    canvas.step()
     for (name, sequence), lane in zip(data["sequences"].items(), lower.even_rows(len(tables)), strict=True):
         head, rest = lane.columns(left.w, ..., gap=GAP)
         canvas.put(head, f"{name}, read through its table", weight="bold", color=colors[name])
@@ -265,6 +267,10 @@ def draw_continuous_batching(canvas: Canvas, data: Data) -> None:
     steps = max(len(static[0]), len(continuous[0]))
     names, plan = body.columns(260, ..., gap=GAP)
     first, axis, second, _ = plan.rows(..., 64, ..., 56)
+    canvas.put(Box(names.x, axis.y, names.w, axis.h), "step", size=NOTE, color=GREY)
+    for step, spot in enumerate(axis.even_columns(steps, gap=8), 1):
+        canvas.put(spot, str(step), size=NOTE, color=GREY, align="center")
+    canvas.put(body.rows(..., 40)[1], "A dark tile is where a request enters.", color=GREY)
     for title, schedule, idles, color, box in (
         ("static", static, before, ORANGE, first),
         ("continuous", continuous, after, BLUE, second),
@@ -273,13 +279,10 @@ def draw_continuous_batching(canvas: Canvas, data: Data) -> None:
         canvas.stack(Box(names.x, box.y, names.w, box.h), Line(title, TITLE, color, "bold"), *told, down="top")
         for slot, cells in zip(schedule, box.grid(len(schedule), steps, gap=8), strict=True):
             draw_slot(canvas, slot, cells, color)
-    canvas.put(Box(names.x, axis.y, names.w, axis.h), "step", size=NOTE, color=GREY)
-    for step, spot in enumerate(axis.even_columns(steps, gap=8), 1):
-        canvas.put(spot, str(step), size=NOTE, color=GREY, align="center")
+        canvas.step()
     same = f"the same {len(data['lengths'])} requests,\nthe same {sum(data['lengths'].values())} tokens"
     beside = second.even_columns(steps, gap=8)[len(continuous[0]) :]
     canvas.put(beside[0].until(beside[-1]).inset(GAP, 0), same, lines=2, color=BLUE, weight="bold")
-    canvas.put(body.rows(..., 40)[1], "A dark tile is where a request enters.", color=GREY)
 
 
 def draw_slot(canvas: Canvas, slot: list[str | None], cells: list[Box], color: str) -> None:

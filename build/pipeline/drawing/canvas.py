@@ -16,6 +16,7 @@ from pipeline.drawing.layout import BODY, FULL, LABEL, MARGIN, STRIP, TILE_RIM, 
 from pipeline.drawing.palette import BLUE, FAINT, GREEN, GREY, INK, ORANGE, PALE, RED, Color
 from pipeline.drawing.runs import run
 from pipeline.drawing.sheet import Sheet
+from pipeline.drawing.steps import png_info
 from pipeline.drawing.typesetting import fit_tile
 
 UNSTEADY_FROM = 40  # pixels: a hand-drawn line bends only what is larger, or it looks broken
@@ -177,7 +178,8 @@ class Canvas(Sheet):
         self.text(badge.right + 16, y, source, size=STRIP, color=GREY, wrap=room - right - 16, lines=1)
 
     def save(self, path: Path) -> None:
-        """Write the PNG. A character that no font covers is an error, not a box."""
+        """Write the PNG, its build steps inside it. A character that no font covers is an error, not a box."""
         with warnings.catch_warnings():
             warnings.filterwarnings("error", message="Glyph .* missing")
-            self.figure.savefig(path, format="png", metadata={"Software": None}, pil_kwargs={"compress_level": 6})
+            info = png_info(self._steps.covers())
+            self.figure.savefig(path, format="png", pil_kwargs={"compress_level": 6, "pnginfo": info})

@@ -27,10 +27,13 @@ from pipeline.drawing.layout import (
     Down,
 )
 from pipeline.drawing.palette import CONCEPT_PAPER, GREY, INK, PAPER, TINT, Color, mix
+from pipeline.drawing.steps import Steps
 from pipeline.drawing.typesetting import Measure, fit, fit_tile
 
 if TYPE_CHECKING:
     from matplotlib.text import Text
+
+FEATURES = ("-liga",)  # Lato joins t and i: read from the back of a room, that is another letter
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,11 @@ class Sheet:
         self.sheet = self.figure.add_axes((0, 0, 1, 1))
         self.sheet.set(xlim=(0, WIDTH), ylim=(HEIGHT, 0))
         self.sheet.axis("off")
+        self._steps = Steps(self.figure)
+
+    def step(self) -> None:
+        """End a build step: the page shows what is drawn so far, and the rest at the next key; a picture file shows all."""
+        self._steps.mark()
 
     def tint(self, color: str, share: float = TINT) -> Color:
         """A colour thinned over this figure's own paper."""
@@ -123,6 +131,7 @@ class Sheet:
             zorder=z,
             linespacing=LEADING / LINE_HEIGHT[mono],
             parse_math=False,
+            fontfeatures=FEATURES,
             ha=align,
             va="baseline" if upright or valign == "center" else valign,
             rotation=90 if upright else 0,
@@ -159,7 +168,7 @@ class Sheet:
         """Width and height in pixels of one line of text (already literal)."""
         from matplotlib.text import Text
 
-        probe = Text(0, 0, text, fontproperties=font(mono, weight, size), parse_math=False)
+        probe = Text(0, 0, text, fontproperties=font(mono, weight, size), parse_math=False, fontfeatures=FEATURES)
         probe.set_figure(self.figure)
         box = probe.get_window_extent(self._renderer)
         return box.width, box.height

@@ -56,8 +56,8 @@ def draw_slide(slide: Slide, capture: dict[str, Any], verdict: Verdict, figure: 
     from pipeline.drawing.canvas import Canvas
 
     canvas = Canvas(slide.kind)
-    slide.draw(canvas, capture["data"])
     canvas.strip(source_line(slide, capture["provenance"]), f"{verdict.measured} · {verdict.bound}", verdict.holds)
+    slide.draw(canvas, capture["data"])  # after the strip, which every step shows
     canvas.save(figure)
 
 
