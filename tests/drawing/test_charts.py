@@ -114,6 +114,15 @@ def test_a_plane_puts_its_corners_at_the_corners_of_its_box():
     assert plane.at(5, 10) == pytest.approx((300, 350))
 
 
+def test_the_last_label_of_a_plane_that_reaches_the_margin_stays_inside():
+    canvas = Canvas()
+    plane = Plane.over(FULL.inset(100, 100).until(FULL.inset(0, 100)), (0, 50_000), (0, 1))
+    plane.frame(
+        canvas, {tick: f"{tick:,.0f}" for tick in plane.across.ticks(5)}, {0: "0", 1: "1"}, across_name="id", up_name="share"
+    )
+    assert problems(canvas) == []
+
+
 def test_no_topic_touches_matplotlib_or_the_axes_it_draws_on():
     offered = {*dir(Canvas())} - {"sheet", "figure"}
     for path in (BUILD / "topics").glob("*.py"):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pipeline.drawing.canvas import Canvas
-from pipeline.drawing.layout import GAP, LABEL, LEADING, NOTE, Box, Point
+from pipeline.drawing.layout import FULL, GAP, LABEL, LEADING, NOTE, Box, Point
 from pipeline.drawing.palette import BLUE, GREY, PALE, Color
 from pipeline.text import amount, power_of_ten
 
@@ -223,7 +223,8 @@ class Plane:
         for value, label in across.items():
             x = self.across.at(value)
             canvas.line([(x, box.bottom), (x, box.bottom + tick)], color=PALE)
-            canvas.text(x, box.bottom + LABEL, label, size=LABEL, color=GREY, align="center")
+            middle = min(x, FULL.right - canvas.width(label, LABEL) / 2)  # a last label moves in from the margin
+            canvas.text(middle, box.bottom + LABEL, label, size=LABEL, color=GREY, align="center")
         for value, label in up.items():
             y = self.up.at(value)
             canvas.line([(box.x - tick, y), (box.x, y)], color=PALE)
