@@ -40,5 +40,5 @@ $(READY): build/requirements.txt
 	@touch $@
 
 clean:
-	rm -rf $(VENV) my-deck .pytest_cache .ruff_cache .mypy_cache .hypothesis figures/.staging figures/.lock figures/.lock.holder
+	rm -rf $(VENV) my-deck build/.sources.json .pytest_cache .ruff_cache .mypy_cache .hypothesis figures/.staging figures/.lock figures/.lock.holder
 	find build tests -name __pycache__ -type d -exec rm -rf {} +

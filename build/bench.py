@@ -10,8 +10,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from decks import ONE_CALL
 from pipeline.paths import BUILD
-from topics import TOPICS
 
 REGEN = BUILD / "regen_all.py"
 
@@ -26,7 +26,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         one, many = Path(folder, "one"), Path(folder, "many")
         whole = seconds(REGEN, "--out", one)
-        apart = sum(seconds(BUILD / "topics" / f"{topic}.py", "--out", many) for topic in TOPICS)
+        apart = sum(seconds(BUILD / "topics" / f"{topic}.py", "--out", many) for topic in ONE_CALL.topics)
         nothing = seconds(REGEN, "--out", one)
         redraw = seconds(REGEN, "--redraw", "--out", one)
         changed = seconds(REGEN, "--only", "opening", "--force", "--out", one)

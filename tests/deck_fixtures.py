@@ -1,13 +1,14 @@
 """Decks for the deck's tests: the committed one assembled afresh, and one made by hand around awkward words."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from PIL import Image
 
+from decks import ONE_CALL
 from pipeline.deck import page as deck_page
 from pipeline.deck import pdf, words
 from pipeline.deck.page import Shown
@@ -68,10 +69,8 @@ def need(part: str, found: object) -> None:
 
 def committed_deck() -> list[Shown]:
     """The slides of the committed deck, from its captures and figures."""
-    from topics import slides
-
     known = manifest.read(COMMITTED)
-    return build.shown(slides(), known.entries, known)
+    return build.shown(ONE_CALL.slides, known.entries, known)
 
 
 @pytest.fixture(scope="session")
@@ -87,13 +86,13 @@ def deck() -> list[Shown]:
 def deck_html(deck: list[Shown], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The committed deck's page, assembled afresh."""
     path = tmp_path_factory.mktemp("deck") / "index.html"
-    path.write_text(deck_page.html(deck), "utf-8")
+    path.write_text(deck_page.html(ONE_CALL, deck), "utf-8")
     return path
 
 
 @pytest.fixture
 def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., list[Shown]]]:
-    """made(count) -> slides with hostile tokens, their words in a folder of their own; number 17 has a table."""
+    """made(count) -> slides with hostile tokens, their words in a folder of their own; those of `tabled` numbers have a table."""
     real = words.render
     monkeypatch.setattr(words, "render", lambda slide, capture, folder=tmp_path: real(slide, capture, tmp_path))
 
@@ -103,7 +102,14 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[.
     yield make
 
 
-def _made_slide(number: int, folder: Path, tokens: list[str] = HOSTILE, kind: Any = "photograph", **provenance: Any) -> Shown:
+def _made_slide(
+    number: int,
+    folder: Path,
+    tokens: list[str] = HOSTILE,
+    kind: Any = "photograph",
+    tabled: Sequence[int] = (),
+    **provenance: Any,
+) -> Shown:
     name = f"slide_{number}"
 
     def capture(lab): ...
@@ -111,8 +117,8 @@ def _made_slide(number: int, folder: Path, tokens: list[str] = HOSTILE, kind: An
     capture.__module__ = f"topics.made_{number}"
     uncalled: Any = None  # the page is made from what a slide says and from its capture
     section, claim = f"Section <{number}>", f"claim {number} & more"
-    slide = Slide(number, name, section, claim, capture, uncalled, uncalled, uncalled, kind=kind)
-    (folder / f"made_{number}.md").write_text(WORDS.format(name=name, table=TABLE if number in (17, 38) else ""), "utf-8")
+    slide = Slide(name, section, claim, capture, uncalled, uncalled, uncalled, kind=kind, number=number, part="A part")
+    (folder / f"made_{number}.md").write_text(WORDS.format(name=name, table=TABLE if number in tabled else ""), "utf-8")
     figure = folder / f"{name}.png"
     Image.new("RGB", (192, 108), (number * 5 % 256, 90, 160)).save(figure)
     source = {

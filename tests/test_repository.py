@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
+from decks import ONE_CALL
 from pipeline.paths import BUILD, REPO, REQUIREMENTS
-from regen_all import parser
-from topics import slides
+from pipeline.run.flags import parser
 
 README = (REPO / "README.md").read_text("utf-8")
 TOP = {"build", "figures", "deck", "tests", "README.md", "pyproject.toml", "Makefile", "CHANGELOG.md", ".ci", ".gitignore"}
@@ -85,6 +85,25 @@ def test_topics_import_the_pipeline_and_never_each_other():
             assert not re.search(r"^\s*(from|import) (\.|topics)", path.read_text("utf-8"), re.MULTILINE), path
 
 
+def test_no_topic_looks_after_its_own_path():
+    for path in (BUILD / "topics").glob("*.py"):
+        source = path.read_text("utf-8")
+        if path.name not in ("__init__.py", "pipeline.py"):
+            assert "sys.path" not in source and source.endswith('if __name__ == "__main__":\n    run_topic(__file__)\n'), path
+
+
+def test_no_slide_is_told_by_its_number():
+    """Order gives the number: a slide put in the middle of the deck would make every typed one wrong."""
+    sources = [
+        name for name in tracked() if re.search(r"^(build|tests|deck/words)/.*\.(py|md)$|^deck/deck\.(js|html)|\.md$", name)
+    ]
+    assert len(sources) > 100
+    typed = [name for name in sources if re.search(r"\b[Ss]lides? #?\d", (REPO / name).read_text("utf-8"))]
+    assert typed == []
+    topics = [path for path in (BUILD / "topics").glob("*.py") if re.search(r"number=\d", path.read_text("utf-8"))]
+    assert topics == []
+
+
 def test_no_module_is_named_after_the_standard_library_or_a_dependency():
     pins = re.findall(r"^([a-z0-9_-]+)", REQUIREMENTS.read_text("utf-8"), re.MULTILINE)
     taken = sys.stdlib_module_names | {name.replace("-", "_") for name in pins}
@@ -98,6 +117,6 @@ def test_no_two_tests_of_a_file_share_a_name():
 
 
 def test_every_figure_and_capture_is_a_slides():
-    ids = {slide.id for slide in slides()}
+    ids = {slide.id for slide in ONE_CALL.slides}
     kept = {re.sub(r"^figures/(captures/)?", "", name).rpartition(".")[0] for name in tracked() if name.startswith("figures/")}
     assert kept - {"manifest"} == ids

@@ -1,8 +1,10 @@
 """An answer within a time limit, whatever the one who is asked does meanwhile."""
 
+import socket
 import threading
 from collections.abc import Callable
 from typing import TypeVar
+from urllib.parse import urlsplit
 
 T = TypeVar("T")
 
@@ -26,3 +28,10 @@ def within(seconds: float, ask: Callable[[], T]) -> T:
     if not answer:
         raise TimeoutError(f"no answer within {seconds:g} s")
     return answer[0]
+
+
+def connect_to(url: str, seconds: float) -> None:
+    """Open a connection to an address and close it: a quick look whether anybody is there. Raises OSError."""
+    parts = urlsplit(url)
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    within(seconds, lambda: socket.create_connection((parts.hostname or "", port), seconds).close())

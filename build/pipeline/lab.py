@@ -4,17 +4,20 @@ The model and the server are found, verified and loaded elsewhere (`models`, `se
 Arrays leave the lab as NumPy, so that topics need no torch of their own.
 """
 
+from __future__ import annotations
+
 import functools
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from pipeline.errors import BadInput
 from pipeline.settings import COMPLETION_LENGTH, LONGEST, LONGEST_COMPLETION, SEED
+
+if TYPE_CHECKING:
+    import numpy as np  # a run that takes nothing goes without
 
 
 @dataclass
@@ -64,7 +67,7 @@ class Lab:
     ):
         self.sentence = sentence
         self.seed = seed
-        self.asked: str | None = None  # a provider's model, by litellm's string, that slides 36-37 ask instead of the server
+        self.asked: str | None = None  # a provider's model, by litellm's string, for the slides that may ask one
         self._load_model = load_model
         self._start_server = start_server
         self._last_logits: dict[tuple[int, ...], np.ndarray] = {}
@@ -97,6 +100,8 @@ class Lab:
 
     def rng(self, salt: int = 0) -> np.random.Generator:
         """A seeded generator; a different `salt` gives an independent stream."""
+        import numpy as np
+
         return np.random.default_rng([self.seed, salt])
 
     # --- text and tokens ---
@@ -176,5 +181,7 @@ class Lab:
 
     def softmax(self, logits: np.ndarray) -> np.ndarray:
         """torch's softmax over the last axis, in float64, so that 50,000 terms sum to one."""
+        import numpy as np
+
         scores = self.torch.from_numpy(np.ascontiguousarray(logits))
         return self.torch.softmax(scores, dim=-1, dtype=self.torch.float64).numpy()

@@ -1,13 +1,20 @@
-"""What a slide is: a capture with pure readers. Knows no torch, no matplotlib and no paths.
+"""What a slide is: a capture with pure readers; and a deck: slides in an order. Knows no torch and no matplotlib.
 
 A capture is measured once and kept as JSON; its oracle, its drawing and its words only read it.
 """
 
+import functools
+import importlib
+import importlib.util
 import json
 import math
+import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
+
+from pipeline.errors import BadInput
 
 if TYPE_CHECKING:
     from pipeline.drawing.canvas import Canvas
@@ -42,15 +49,16 @@ class Tolerance:
 
 @dataclass(frozen=True)
 class Slide:
-    """One slide. The four functions are read in this order: measure, assert, spoil, draw.
+    """One slide. The four functions are read in this order: measure, assert, sabotage, draw.
 
     capture(lab) -> data        the only one that touches the model or the server
     oracle(data) -> Verdict     compares with something independent
-    sabotage(data, lab) -> data what the oracle must refuse: a spoiled real run, or a copy tampered with
+    sabotage(data, lab) -> data what the oracle must refuse: a sabotaged real run, or a copy tampered with
     draw(canvas, data)          sees neither model nor server
+
+    Its number and its part come from its place in a deck.
     """
 
-    number: int
     name: str
     section: str
     claim: str
@@ -63,6 +71,13 @@ class Slide:
     volatile: bool = False
     asks: bool = False  # `--ask MODEL` takes it against a provider instead of the server
     tolerance: Tolerance = Tolerance()
+    number: int = 0
+    part: str = ""
+
+    @property
+    def is_title(self) -> bool:
+        """Whether it opens its deck."""
+        return self.number == 1
 
     @property
     def topic(self) -> str:
@@ -77,6 +92,51 @@ class Slide:
     def id(self) -> str:
         """`topic/name`: the stem of its capture, its figure and its words."""
         return f"{self.topic}/{self.name}"
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a deck: it begins with the first of its topics. An entry is `topic`, for all of its slides, or `topic/slide`."""
+
+    title: str
+    topics: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Deck:
+    """One deck as data: what it is called, and what stands in it, in order."""
+
+    name: str
+    title: str
+    subtitle: str
+    parts: tuple[Part, ...]
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """Each topic once, in the order of the deck."""
+        return tuple(dict.fromkeys(entry.partition("/")[0] for part in self.parts for entry in part.topics))
+
+    @functools.cached_property
+    def slides(self) -> tuple[Slide, ...]:
+        """Every slide with its number and its part. Raises BadInput for an entry that names none."""
+        entries = [(entry, part.title) for part in self.parts for entry in part.topics]
+        if unknown := [entry for entry, _ in entries if not slides_of(entry)]:
+            raise BadInput(f"{self.name} in build/decks.py names {unknown[0]}, and no script in build/topics has such a slide")
+        placed = [(slide, part) for entry, part in entries for slide in slides_of(entry)]
+        return tuple(replace(slide, number=number, part=part) for number, (slide, part) in enumerate(placed, 1))
+
+
+def slides_of(entry: str) -> list[Slide]:
+    """The slides that `topic` or `topic/slide` names, out of the topic's script; none when there are no such slides."""
+    topic = entry.partition("/")[0]
+    if importlib.util.find_spec(f"topics.{topic}") is None:
+        return []
+    return [slide for slide in importlib.import_module(f"topics.{topic}").SLIDES if entry in (topic, slide.id)]
+
+
+def run_topic(script: str) -> None:
+    """What a topic's script does when it is run: the command, for its own slides."""
+    sys.exit(importlib.import_module("regen_all").main(["--only", Path(script).stem, *sys.argv[1:]]))
 
 
 def assert_holds(slide: Slide, data: Data) -> Verdict:

@@ -1,14 +1,8 @@
-"""Slides 10-11: where one attention head looks, and every raw logit of one call.
+"""Where one attention head looks, and every raw logit of one call.
 
 They prove that no position looks ahead: no weight lies above the diagonal in any head, and a later token changes no earlier
 score. They need the model, loaded with eager attention.
 """
-
-import sys
-from pathlib import Path
-
-if __name__ == "__main__":
-    sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 import numpy as np
 
@@ -21,18 +15,18 @@ from pipeline.drawing.sheet import Line
 from pipeline.errors import BadInput
 from pipeline.lab import Lab
 from pipeline.model.parts import enough_tokens
-from pipeline.slide import Data, Slide, Verdict
+from pipeline.slide import Data, Slide, Verdict, run_topic
 
 ROW_BOUND = 1e-5  # a float32 softmax over at most 256 positions sums to 1 within a few 1e-7
 AHEAD_BOUND = 1e-4  # the same kernels on the same shapes: earlier positions move by nothing at all, or a few 1e-6
 SHOWN_POSITIONS = 14  # rows and columns shown: more would be too narrow for a token
-SAMPLE = 12  # ids, spread over the vocabulary, whose logits slide 11 keeps of both runs at every position
+SAMPLE = 12  # ids, spread over the vocabulary, whose logits are kept of both runs at every position
 LABELLED = 5  # of the highest logits
 MOST_LOOKED_AT = 6  # tokens drawn with a bar, of those the last one looks at
 UPRIGHT = 122  # pixels under the triangle for the tokens of its columns
 
 
-# --- 10 · one attention head ---
+# --- one attention head ---
 
 
 def attentions(lab: Lab, ids: list[int], causal: bool) -> list[np.ndarray]:
@@ -85,7 +79,7 @@ def attention(lab: Lab, causal: bool) -> Data:
     }
 
 
-def judge_attention(data: Data) -> Verdict:
+def oracle_attention(data: Data) -> Verdict:
     rows, sums = np.array(data["rows"]), np.array(data["row_sums"])  # [shown, n], [n]
     shown, count = rows.shape
     off = max(float(np.abs(rows.sum(axis=-1) - 1).max()), float(np.abs(sums - 1).max()), data["worst_row_sum"])
@@ -98,7 +92,7 @@ def judge_attention(data: Data) -> Verdict:
     )
 
 
-def spoil_attention(data: Data, lab: Lab) -> Data:
+def sabotage_attention(data: Data, lab: Lab) -> Data:
     """A real run with the causal mask left off."""
     return attention(lab, causal=False)
 
@@ -148,7 +142,7 @@ def draw_last_row(canvas: Canvas, data: Data, beside: Box) -> None:
     tiles_and_bars(canvas, lanes, [pieces[place] for place in best], told, tile=220, chosen=None, full=1)
 
 
-# --- 11 · every raw logit ---
+# --- every raw logit ---
 
 
 def capture_every_logit(lab: Lab) -> Data:
@@ -184,7 +178,7 @@ def both_ways(lab: Lab, ids: list[int], causal: bool) -> np.ndarray:
         return lab.model(lab.torch.tensor([ids]), attention_mask=mask, use_cache=False).logits[0].numpy()
 
 
-def judge_every_logit(data: Data) -> Verdict:
+def oracle_every_logit(data: Data) -> Verdict:
     moved = np.array(data["moved"])
     apart = np.abs(np.array(data["sample_first"]) - np.array(data["sample_second"])).max(axis=-1)  # [n]
     logits, order = np.array(data["logits"]), [token["id"] for token in data["best"]]
@@ -199,7 +193,7 @@ def judge_every_logit(data: Data) -> Verdict:
     )
 
 
-def spoil_every_logit(data: Data, lab: Lab) -> Data:
+def sabotage_every_logit(data: Data, lab: Lab) -> Data:
     """Two real runs with attention both ways."""
     return every_logit(lab, causal=False)
 
@@ -259,28 +253,24 @@ def overlap(one: Box, other: Box) -> bool:
 
 SLIDES = [
     Slide(
-        number=10,
         name="attention",
         section="The forward pass",
         claim="Each token's attention sums to one, and none of it goes to a later token.",
         capture=capture_attention,
-        oracle=judge_attention,
-        sabotage=spoil_attention,
+        oracle=oracle_attention,
+        sabotage=sabotage_attention,
         draw=draw_attention,
     ),
     Slide(
-        number=11,
         name="every_logit",
         section="The forward pass",
         claim="Replacing the last token changes no logit of any earlier position.",
         capture=capture_every_logit,
-        oracle=judge_every_logit,
-        sabotage=spoil_every_logit,
+        oracle=oracle_every_logit,
+        sabotage=sabotage_every_logit,
         draw=draw_every_logit,
     ),
 ]
 
 if __name__ == "__main__":
-    from regen_all import main
-
-    sys.exit(main(["--only", Path(__file__).stem, *sys.argv[1:]]))
+    run_topic(__file__)

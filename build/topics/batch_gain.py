@@ -1,14 +1,9 @@
-"""Slide 27: what a batch gains, in tokens per second, against single rows timed in turn with it. It needs the model."""
+"""What a batch gains, in tokens per second, against single rows timed in turn with it. It needs the model."""
 
 import copy
-import sys
 import time
-from pathlib import Path
 from statistics import median
 from typing import Any
-
-if __name__ == "__main__":
-    sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 from pipeline.drawing.canvas import Canvas
 from pipeline.drawing.charts import Scale
@@ -16,7 +11,7 @@ from pipeline.drawing.layout import LEADING, NUMBER, TITLE, Box
 from pipeline.drawing.palette import BLUE, GREY, INK, PALE
 from pipeline.drawing.sheet import Line
 from pipeline.lab import Lab
-from pipeline.slide import Data, Slide, Verdict
+from pipeline.slide import Data, Slide, Verdict, run_topic
 
 BATCHES = (1, 2, 4, 8, 16)
 ROUNDS, STEPS, PREFIX = 5, 2, 12  # odd, for a median that was measured; a short prefix, for weights are most of what a step reads
@@ -59,7 +54,7 @@ def capture_throughput(lab: Lab) -> Data:
     return {"runs": runs, "steps": STEPS, "rounds": ROUNDS, "prefix": len(prefix)}
 
 
-def judge_throughput(data: Data) -> Verdict:
+def oracle_throughput(data: Data) -> Verdict:
     rate = {run["batch"]: run["batch"] * data["steps"] / median(run["seconds"]) for run in data["runs"]}
     whole = tuple(rate) == BATCHES and all(len(run["seconds"]) == data["rounds"] == ROUNDS for run in data["runs"])
     told = all(abs(run["tokens_per_second"] - rate[run["batch"]]) <= 1e-3 * rate[run["batch"]] for run in data["runs"])
@@ -67,14 +62,14 @@ def judge_throughput(data: Data) -> Verdict:
     return Verdict(whole and told and ratio > 1, f"tokens/s at batch 8 = {ratio:.2f} × batch 1, medians", "> 1")
 
 
-def spoil_throughput(data: Data, lab: Lab) -> Data:
+def sabotage_throughput(data: Data, lab: Lab) -> Data:
     """The series reversed: what batch 16 took is said of batch 1, and so on."""
-    spoiled = copy.deepcopy(data)
+    sabotaged = copy.deepcopy(data)
     rates = [[run["batch"] / seconds for seconds in run["seconds"]] for run in data["runs"]]
-    for run, reversed_rates in zip(spoiled["runs"], rates[::-1], strict=True):
+    for run, reversed_rates in zip(sabotaged["runs"], rates[::-1], strict=True):
         run["seconds"] = [run["batch"] / rate for rate in reversed_rates]
         run["tokens_per_second"] = run["batch"] * data["steps"] / median(run["seconds"])
-    return spoiled
+    return sabotaged
 
 
 def draw_throughput(canvas: Canvas, data: Data) -> None:
@@ -109,19 +104,16 @@ def draw_throughput(canvas: Canvas, data: Data) -> None:
 
 SLIDES = [
     Slide(
-        number=27,
         name="throughput",
         section="Batching",
         claim="A batch of 8 makes more tokens per second than a batch of 1.",
         capture=capture_throughput,
-        oracle=judge_throughput,
-        sabotage=spoil_throughput,
+        oracle=oracle_throughput,
+        sabotage=sabotage_throughput,
         draw=draw_throughput,
         volatile=True,
     ),
 ]
 
 if __name__ == "__main__":
-    from regen_all import main
-
-    sys.exit(main(["--only", Path(__file__).stem, *sys.argv[1:]]))
+    run_topic(__file__)

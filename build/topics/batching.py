@@ -1,15 +1,10 @@
-"""Slides 25-26: ragged rows made one batch, and the same logits batched and alone.
+"""Ragged rows made one batch, and the same logits batched and alone.
 
 They prove that padding, told apart by mask and position ids, changes no answer, and show the real wrong answers of a
 batch run without them. They need the model.
 """
 
 import copy
-import sys
-from pathlib import Path
-
-if __name__ == "__main__":
-    sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 import numpy as np
 
@@ -18,7 +13,7 @@ from pipeline.drawing.charts import Ruler
 from pipeline.drawing.layout import BODY, GAP, LABEL, LEADING, NOTE, TILE, Box, Share
 from pipeline.drawing.palette import BLUE, GREY, INK, ORANGE, PALE
 from pipeline.lab import Lab
-from pipeline.slide import Data, Slide, Verdict
+from pipeline.slide import Data, Slide, Verdict, run_topic
 from pipeline.text import amount, counted
 
 OTHERS = (  # of three lengths, so that the rows stay ragged whatever the sentence
@@ -57,7 +52,7 @@ def next_logits(lab: Lab, **batch: np.ndarray) -> np.ndarray:
         return lab.model(**inputs, use_cache=False).logits[:, -1].numpy().copy()
 
 
-# --- 25 · ragged rows ---
+# --- ragged rows ---
 
 
 def capture_padding(lab: Lab) -> Data:
@@ -77,7 +72,7 @@ def capture_padding(lab: Lab) -> Data:
     }
 
 
-def judge_padding(data: Data) -> Verdict:
+def oracle_padding(data: Data) -> Verdict:
     rows, longest = data["rows"], data["longest"]
     good = 0
     for row in rows:
@@ -91,12 +86,12 @@ def judge_padding(data: Data) -> Verdict:
     return Verdict(good == len(rows) > 1 and ragged, f"mask sums {sums}", f"true lengths {' + '.join(map(str, lengths))}")
 
 
-def spoil_padding(data: Data, lab: Lab) -> Data:
+def sabotage_padding(data: Data, lab: Lab) -> Data:
     """Padding counted as text: a mask of ones, and positions that count the padding."""
-    spoiled = copy.deepcopy(data)
-    for row in spoiled["rows"]:
+    sabotaged = copy.deepcopy(data)
+    for row in sabotaged["rows"]:
         row["mask"], row["positions"] = [1] * data["longest"], list(range(data["longest"]))
-    return spoiled
+    return sabotaged
 
 
 def draw_padding(canvas: Canvas, data: Data) -> None:
@@ -134,7 +129,7 @@ def draw_cell(canvas: Canvas, name: str, row: Data, column: int | None, pads: in
         canvas.put(canvas.box(spot, fill=canvas.tint(BLUE)), str(row[name][column]), size=NOTE, align="center")
 
 
-# --- 26 · batched and alone ---
+# --- batched and alone ---
 
 
 def compared(lab: Lab, careful: dict[str, np.ndarray] | None = None) -> list[Data]:
@@ -174,7 +169,7 @@ def capture_same_logits(lab: Lab) -> Data:
     }
 
 
-def judge_same_logits(data: Data) -> Verdict:
+def oracle_same_logits(data: Data) -> Verdict:
     rows = data["rows"]
     held, moved = 0, 0
     for row in rows:
@@ -192,7 +187,7 @@ def judge_same_logits(data: Data) -> Verdict:
     )
 
 
-def spoil_same_logits(data: Data, lab: Lab) -> Data:
+def sabotage_same_logits(data: Data, lab: Lab) -> Data:
     """The real batch run without position ids and mask, passed off as the careful one."""
     rows = compared(lab, careful={"input_ids": padded(lab, rows_of(lab))["input_ids"]})
     return {**data, "rows": rows, "careful": max(row["careful"] for row in rows)}
@@ -236,28 +231,24 @@ def draw_same_logits(canvas: Canvas, data: Data) -> None:
 
 SLIDES = [
     Slide(
-        number=25,
         name="padding",
         section="Batching",
         claim="The mask of each row sums to the row's true length, and its position ids count the text alone.",
         capture=capture_padding,
-        oracle=judge_padding,
-        sabotage=spoil_padding,
+        oracle=oracle_padding,
+        sabotage=sabotage_padding,
         draw=draw_padding,
     ),
     Slide(
-        number=26,
         name="same_logits",
         section="Batching",
         claim="Each row's logits are the same batched and alone; without mask and position ids they are not.",
         capture=capture_same_logits,
-        oracle=judge_same_logits,
-        sabotage=spoil_same_logits,
+        oracle=oracle_same_logits,
+        sabotage=sabotage_same_logits,
         draw=draw_same_logits,
     ),
 ]
 
 if __name__ == "__main__":
-    from regen_all import main
-
-    sys.exit(main(["--only", Path(__file__).stem, *sys.argv[1:]]))
+    run_topic(__file__)

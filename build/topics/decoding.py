@@ -1,14 +1,8 @@
-"""Slide 17: three ways to decode the same logits, in draws.
+"""Three ways to decode the same logits, in draws.
 
 It proves that decoding only picks: greedy, temperature and top-p read the same logits, and what was drawn fits the
 distribution that float64 NumPy says each of them draws from. It needs the model.
 """
-
-import sys
-from pathlib import Path
-
-if __name__ == "__main__":
-    sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 import numpy as np
 
@@ -17,7 +11,7 @@ from pipeline.drawing.canvas import Canvas
 from pipeline.drawing.columns import Column, compared
 from pipeline.drawing.palette import GREY
 from pipeline.lab import Lab
-from pipeline.slide import Data, Slide, Verdict
+from pipeline.slide import Data, Slide, Verdict, run_topic
 from pipeline.text import counted
 
 DRAWS, TEMPERATURE, TOP_P = 500, 1.6, 0.9
@@ -63,7 +57,7 @@ def distributions(data: Data) -> list[np.ndarray]:
     return [greedy, softmax(logits / data["temperature"]), nucleus(plain, data["top_p"])]
 
 
-def judge_three_ways(data: Data) -> Verdict:
+def oracle_three_ways(data: Data) -> Verdict:
     greedy, hot, inside = (method["drawn"] for method in data["methods"])
     plain, tempered, cut = distributions(data)
     (a, a_free, a_most), (b, b_free, b_most) = chi_square(hot, tempered), chi_square(inside, cut)
@@ -83,7 +77,7 @@ def judge_three_ways(data: Data) -> Verdict:
     )
 
 
-def spoil_three_ways(data: Data, lab: Lab) -> Data:
+def sabotage_three_ways(data: Data, lab: Lab) -> Data:
     """Real draws from the wrong distribution: the weights forgotten, every token as likely as any other."""
     rng, (greedy, *random) = lab.rng(), data["methods"]
     wrong = [{**method, "drawn": rng.integers(len(data["logits"]), size=data["draws"]).tolist()} for method in random]
@@ -115,18 +109,15 @@ def draw_three_ways(canvas: Canvas, data: Data) -> None:
 
 SLIDES = [
     Slide(
-        number=17,
         name="three_ways",
         section="Three ways to decode the same logits",
         claim="Greedy gives one token, the draws fit the distributions they came from, and none leaves the nucleus.",
         capture=capture_three_ways,
-        oracle=judge_three_ways,
-        sabotage=spoil_three_ways,
+        oracle=oracle_three_ways,
+        sabotage=sabotage_three_ways,
         draw=draw_three_ways,
     ),
 ]
 
 if __name__ == "__main__":
-    from regen_all import main
-
-    sys.exit(main(["--only", Path(__file__).stem, *sys.argv[1:]]))
+    run_topic(__file__)

@@ -1,16 +1,11 @@
-"""Slides 8-9: the parts one call runs through, and the length of the hidden states.
+"""The parts one call runs through, and the length of the hidden states.
 
 They prove that the parameters shown are all there are, and that the last hidden state alone makes the logits. They need
 the model.
 """
 
-import sys
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
-
-if __name__ == "__main__":
-    sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 import numpy as np
 
@@ -20,17 +15,17 @@ from pipeline.drawing.layout import BODY_BOTTOM, MARGIN, TILE, WIDTH, Box
 from pipeline.drawing.palette import BLUE, FAINT, GREY, INK, mix
 from pipeline.lab import Lab
 from pipeline.model.parts import Anatomy, anatomy, enough_tokens, first_tensor, hidden_states, hooked
-from pipeline.slide import Data, Slide, Verdict
+from pipeline.slide import Data, Slide, Verdict, run_topic
 from pipeline.text import counted, significant
 
 NORM_BOUND = 1e-3  # float32 sums of a few hundred terms near 20 against float64 leave a few 1e-6; the layer before is 15 off
 SHOWN_POSITIONS = 14  # columns of a heat map: more would be too narrow for a token
-SHOWN_PARTS = 10  # rows of slide 8: more would be too low to read
+SHOWN_PARTS = 10  # rows of the anatomy: more would be too low to read
 SMALLEST_SPAN = 4  # the shades span at least this factor: lengths that hardly differ must look alike
-PLACES = 5_000  # numbers of the output matrix that slide 9 keeps
+PLACES = 5_000  # numbers of the output matrix that the capture keeps
 
 
-# --- 8 · shapes and parameters ---
+# --- shapes and parameters ---
 
 
 def capture_anatomy(lab: Lab) -> Data:
@@ -85,7 +80,7 @@ def own_parameters(module: Any) -> int:
     return sum(weight.numel() for weight in module.parameters(recurse=False))
 
 
-def judge_anatomy(data: Data) -> Verdict:
+def oracle_anatomy(data: Data) -> Verdict:
     stages = data["stages"]
     total = sum(stage["parameters"] for stage in stages)
     chain = [stage for stage in stages if not stage["beside"]]
@@ -101,7 +96,7 @@ def judge_anatomy(data: Data) -> Verdict:
     )
 
 
-def spoil_anatomy(data: Data, lab: Lab) -> Data:
+def sabotage_anatomy(data: Data, lab: Lab) -> Data:
     """A real call with the last layer taken out of the model, and put back after it."""
     parts = anatomy(lab)
     dropped = parts.layers[-1]
@@ -172,7 +167,7 @@ def draw_block(canvas: Canvas, block: list[Data], x: float, y: float, width: flo
         canvas.text(WIDTH - MARGIN - 24, floor + 24, note, size=22, color=GREY, align="right")
 
 
-# --- 9 · hidden states ---
+# --- hidden states ---
 
 
 def capture_hidden(lab: Lab) -> Data:
@@ -223,13 +218,13 @@ def logits_by_hand(data: Data) -> np.ndarray:
     return (scores if data["matrix_bias"] is None else scores + np.array(data["matrix_bias"])) * data["scale"]
 
 
-def judge_hidden(data: Data) -> Verdict:
+def oracle_hidden(data: Data) -> Verdict:
     by_hand = logits_by_hand(data)
     apart = float(np.abs(by_hand - np.array(data["model_logits"])).max())
     return Verdict(apart < NORM_BOUND, f"{len(by_hand)} logits by hand: max |Δ| {apart:.1e}", f"< {NORM_BOUND:.0e}")
 
 
-def spoil_hidden(data: Data, lab: Lab) -> Data:
+def sabotage_hidden(data: Data, lab: Lab) -> Data:
     """The state after the second-last layer in place of the last."""
     return {**data, "last_state": data["last_but_one_state"]}
 
@@ -292,28 +287,24 @@ def draw_by_hand(canvas: Canvas, data: Data, x: float, y: float, room: float) ->
 
 SLIDES = [
     Slide(
-        number=8,
         name="anatomy",
         section="The forward pass",
         claim="The parameters shown add up to the model's own count, tied weights once, and each part's shape feeds the next.",
         capture=capture_anatomy,
-        oracle=judge_anatomy,
-        sabotage=spoil_anatomy,
+        oracle=oracle_anatomy,
+        sabotage=sabotage_anatomy,
         draw=draw_anatomy,
     ),
     Slide(
-        number=9,
         name="hidden_states",
         section="The forward pass",
         claim="The last hidden state through the final norm and the output matrix gives the model's logits.",
         capture=capture_hidden,
-        oracle=judge_hidden,
-        sabotage=spoil_hidden,
+        oracle=oracle_hidden,
+        sabotage=sabotage_hidden,
         draw=draw_hidden,
     ),
 ]
 
 if __name__ == "__main__":
-    from regen_all import main
-
-    sys.exit(main(["--only", Path(__file__).stem, *sys.argv[1:]]))
+    run_topic(__file__)

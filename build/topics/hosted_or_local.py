@@ -1,4 +1,4 @@
-"""Slide 33, a concept card: where the weights live, and the same call made twice.
+"""A concept card: where the weights live, and the same call made twice.
 
 It proves of the two requests it draws that they differ in base URL, key and model and in nothing else. Neither is sent:
 it needs no model and no server.
@@ -6,18 +6,13 @@ it needs no model and no server.
 
 import copy
 import json
-import sys
-from pathlib import Path
 from urllib.parse import urlsplit
-
-if __name__ == "__main__":
-    sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 from pipeline.drawing.canvas import Canvas
 from pipeline.drawing.layout import GAP, PAD, Box
 from pipeline.drawing.palette import BLUE, GREY, INK, ORANGE
 from pipeline.lab import Lab
-from pipeline.slide import Data, Slide, Verdict
+from pipeline.slide import Data, Slide, Verdict, run_topic
 
 FIELDS = ("base_url", "api_key", "model", "path", "messages", "temperature", "max_tokens")  # in the order drawn
 DIFFERING = FIELDS[:3]
@@ -38,7 +33,7 @@ def capture_same_call(lab: Lab) -> Data:
     }
 
 
-def judge_same_call(data: Data) -> Verdict:
+def oracle_same_call(data: Data) -> Verdict:
     local, hosted = data["local"], data["hosted"]
     differ = tuple(field for field in FIELDS if local[field] != hosted[field])
     loopback = [urlsplit(request["base_url"]).hostname == "127.0.0.1" for request in (local, hosted)]
@@ -50,11 +45,11 @@ def judge_same_call(data: Data) -> Verdict:
     )
 
 
-def spoil_same_call(data: Data, lab: Lab) -> Data:
+def sabotage_same_call(data: Data, lab: Lab) -> Data:
     """The hosted call is also given another temperature."""
-    spoiled = copy.deepcopy(data)
-    spoiled["hosted"]["temperature"] = 1
-    return spoiled
+    sabotaged = copy.deepcopy(data)
+    sabotaged["hosted"]["temperature"] = 1
+    return sabotaged
 
 
 def draw_same_call(canvas: Canvas, data: Data) -> None:
@@ -107,13 +102,12 @@ def draw_parts(canvas: Canvas, boxes: list[Box], color: str) -> None:
 
 SLIDES = [
     Slide(
-        number=33,
         name="same_call",
         section="Hosted vs local",
         claim="The two requests differ in base URL, key and model, and in nothing else.",
         capture=capture_same_call,
-        oracle=judge_same_call,
-        sabotage=spoil_same_call,
+        oracle=oracle_same_call,
+        sabotage=sabotage_same_call,
         draw=draw_same_call,
         kind="concept",
         needs=("sentence",),
@@ -121,6 +115,4 @@ SLIDES = [
 ]
 
 if __name__ == "__main__":
-    from regen_all import main
-
-    sys.exit(main(["--only", Path(__file__).stem, *sys.argv[1:]]))
+    run_topic(__file__)

@@ -1,16 +1,11 @@
-"""Slides 18-19: what a key/value cache holds, and what it weighs as the text grows.
+"""What a key/value cache holds, and what it weighs as the text grows.
 
 They prove that its bytes follow from the model's shape, key/value heads and not query heads, and that each token adds the
 same bytes. They need the model.
 """
 
 import copy
-import sys
 from itertools import pairwise
-from pathlib import Path
-
-if __name__ == "__main__":
-    sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 import numpy as np
 
@@ -19,15 +14,15 @@ from pipeline.drawing.layout import GAP, LABEL, NOTE, NUMBER, TITLE, Box
 from pipeline.drawing.palette import BLUE, GREY, INK, ORANGE, PAPER, mix
 from pipeline.lab import Lab
 from pipeline.model.kv import bytes_of_a_token, counted_bytes, read, shape
-from pipeline.slide import Data, Slide, Verdict
+from pipeline.slide import Data, Slide, Verdict, run_topic
 from pipeline.text import counted
 
 SECTION = "The KV cache"
-FED_ONE_BY_ONE = 18  # the last tokens of sentence and completion that slide 19 feeds one at a time
+FED_ONE_BY_ONE = 18  # the last tokens of sentence and completion fed one at a time while the cache grows
 UPRIGHT = 150  # pixels for a token written upwards
 
 
-# --- 18 · what is stored ---
+# --- what is stored ---
 
 
 def capture_stored(lab: Lab) -> Data:
@@ -48,7 +43,7 @@ def rounded(grid: np.ndarray) -> list[list[float]]:
     return [[float(f"{value:.5g}") for value in row] for row in grid.tolist()]
 
 
-def judge_stored(data: Data) -> Verdict:
+def oracle_stored(data: Data) -> Verdict:
     of, positions = data["shape"], len(data["prompt"])
     expected = bytes_of_a_token(of) * positions
     drawn = all(
@@ -60,12 +55,12 @@ def judge_stored(data: Data) -> Verdict:
     return Verdict(whole and drawn and data["bytes"] == expected, f"{data['bytes']:,} bytes in the cache object", f"= {factors}")
 
 
-def spoil_stored(data: Data, lab: Lab) -> Data:
+def sabotage_stored(data: Data, lab: Lab) -> Data:
     """Query heads counted instead of key/value heads (one too many, where the model has as many of each)."""
-    spoiled = copy.deepcopy(data)
-    of = spoiled["shape"]
+    sabotaged = copy.deepcopy(data)
+    of = sabotaged["shape"]
     of["kv_heads"] = of["query_heads"] if of["query_heads"] != of["kv_heads"] else of["query_heads"] + 1
-    return spoiled
+    return sabotaged
 
 
 def draw_stored(canvas: Canvas, data: Data) -> None:
@@ -130,7 +125,7 @@ def draw_product(canvas: Canvas, of: Data, positions: int, total: int, box: Box)
     canvas.put(remark, told, color=ORANGE, lines=5, down="top")
 
 
-# --- 19 · bytes against tokens ---
+# --- bytes against tokens ---
 
 
 def feed(lab: Lab, doubled: int | None = None) -> Data:
@@ -150,7 +145,7 @@ def capture_growth(lab: Lab) -> Data:
     return {"shape": shape(lab.model.config), "sentence_tokens": len(lab.ids), **feed(lab)}
 
 
-def judge_growth(data: Data) -> Verdict:
+def oracle_growth(data: Data) -> Verdict:
     points = [data["start"], *data["steps"]]
     each = bytes_of_a_token(data["shape"])
     good = sum(b["tokens"] - a["tokens"] == 1 and b["bytes"] - a["bytes"] == each for a, b in pairwise(points))
@@ -164,7 +159,7 @@ def judge_growth(data: Data) -> Verdict:
     )
 
 
-def spoil_growth(data: Data, lab: Lab) -> Data:
+def sabotage_growth(data: Data, lab: Lab) -> Data:
     """A real run in which one step adds two positions."""
     return {**data, **feed(lab, doubled=len(data["steps"]) // 2)}
 
@@ -198,28 +193,24 @@ def draw_growth(canvas: Canvas, data: Data) -> None:
 
 SLIDES = [
     Slide(
-        number=18,
         name="stored",
         section=SECTION,
         claim="The cache object's bytes are layers × keys and values × key/value heads × positions × head size × 4.",
         capture=capture_stored,
-        oracle=judge_stored,
-        sabotage=spoil_stored,
+        oracle=oracle_stored,
+        sabotage=sabotage_stored,
         draw=draw_stored,
     ),
     Slide(
-        number=19,
         name="growth",
         section=SECTION,
         claim="Every step adds one position and the same bytes.",
         capture=capture_growth,
-        oracle=judge_growth,
-        sabotage=spoil_growth,
+        oracle=oracle_growth,
+        sabotage=sabotage_growth,
         draw=draw_growth,
     ),
 ]
 
 if __name__ == "__main__":
-    from regen_all import main
-
-    sys.exit(main(["--only", Path(__file__).stem, *sys.argv[1:]]))
+    run_topic(__file__)

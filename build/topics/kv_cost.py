@@ -1,22 +1,17 @@
-"""Slides 22-24: what the key/value cache saves in arithmetic and in time, and that a long completion is the same with it.
+"""What the key/value cache saves in arithmetic and in time, and that a long completion is the same with it.
 
 They prove that recomputing grows with the prefix while the cached step stays nearly flat, that it is slower on the clock,
-and that neither changes a token. The clock of slide 23 is read as a ratio only. They need the model.
+and that neither changes a token. The clock is read as a ratio only. They need the model.
 """
 
 import copy
 import math
 import statistics
-import sys
 import time
 from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
-
-if __name__ == "__main__":
-    sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 import numpy as np
 
@@ -26,7 +21,7 @@ from pipeline.drawing.layout import GAP, LEADING, NOTE, NUMBER, TILE, TITLE, Box
 from pipeline.drawing.palette import BLUE, GREY, INK, ORANGE, PALE, RED
 from pipeline.drawing.sheet import Line
 from pipeline.lab import Lab
-from pipeline.slide import Data, Slide, Verdict
+from pipeline.slide import Data, Slide, Verdict, run_topic
 
 SECTION = "The KV cache"
 # A cached step does the same for its one token each time, but for attention, which looks at one position more: less than
@@ -38,7 +33,7 @@ LONG_COMPLETION = 50
 TIE = 2e-3  # two logits nearer than this may change places: each may move by 1e-3 between the two ways
 
 
-# --- 22 · floating-point operations ---
+# --- floating-point operations ---
 
 
 def operations(lab: Lab, call: Callable[[], Any]) -> tuple[int, int, Any]:
@@ -66,7 +61,7 @@ def capture_operations(lab: Lab) -> Data:
     return {"steps": steps, "totals": totals, "ratio": totals["recompute"] / totals["cached"], "output_share": head / cached}
 
 
-def judge_operations(data: Data) -> Verdict:
+def oracle_operations(data: Data) -> Verdict:
     steps = data["steps"]
     recompute, cached = ([step[way] for step in steps] for way in ("recompute", "cached"))
     after = cached[1:]  # the first step fills the cache
@@ -83,14 +78,14 @@ def judge_operations(data: Data) -> Verdict:
     )
 
 
-def spoil_operations(data: Data, lab: Lab) -> Data:
+def sabotage_operations(data: Data, lab: Lab) -> Data:
     """Recompute counted once, at the first step, and taken for every step."""
-    spoiled = copy.deepcopy(data)
-    for step in spoiled["steps"]:
+    sabotaged = copy.deepcopy(data)
+    for step in sabotaged["steps"]:
         step["recompute"] = data["steps"][0]["recompute"]
-    spoiled["totals"]["recompute"] = data["steps"][0]["recompute"] * len(data["steps"])
-    spoiled["ratio"] = spoiled["totals"]["recompute"] / spoiled["totals"]["cached"]
-    return spoiled
+    sabotaged["totals"]["recompute"] = data["steps"][0]["recompute"] * len(data["steps"])
+    sabotaged["ratio"] = sabotaged["totals"]["recompute"] / sabotaged["totals"]["cached"]
+    return sabotaged
 
 
 def draw_operations(canvas: Canvas, data: Data) -> None:
@@ -120,7 +115,7 @@ def draw_operations(canvas: Canvas, data: Data) -> None:
     canvas.stack(head, *(Line(total, TITLE, way[-1], "bold") for total, way in zip(totals, ways, strict=True)))
 
 
-# --- 23 · milliseconds ---
+# --- milliseconds ---
 
 
 def milliseconds(lab: Lab, ids: list[int], cache: Any = None) -> float:
@@ -157,7 +152,7 @@ def timed(prefix: int, recompute_ms: list[float], cached_ms: list[float]) -> Dat
     return {"prefix": prefix, "recompute_ms": recompute_ms, "cached_ms": cached_ms, "ratio": ratio, "rounds": rounds}
 
 
-def judge_milliseconds(data: Data) -> Verdict:
+def oracle_milliseconds(data: Data) -> Verdict:
     readings = data["readings"]
     longest = max(readings, key=lambda reading: reading["prefix"])
     ratio = float(np.median(longest["recompute_ms"]) / np.median(longest["cached_ms"]))
@@ -171,7 +166,7 @@ def judge_milliseconds(data: Data) -> Verdict:
     return Verdict(sound and ratio > 1 and abs(longest["ratio"] - ratio) < 1e-6 * ratio, told, "> 1")
 
 
-def spoil_milliseconds(data: Data, lab: Lab) -> Data:
+def sabotage_milliseconds(data: Data, lab: Lab) -> Data:
     """The two series swapped."""
     return {"readings": [timed(r["prefix"], r["cached_ms"], r["recompute_ms"]) for r in data["readings"]]}
 
@@ -204,7 +199,7 @@ def draw_milliseconds(canvas: Canvas, data: Data) -> None:
     canvas.put(Box(names.x, foot.y, names.w, foot.h), "read so far", color=GREY, align="right")
 
 
-# --- 24 · the tempting mistake ---
+# --- the tempting mistake ---
 
 
 def capture_long_completion(lab: Lab) -> Data:
@@ -236,7 +231,7 @@ def comparable(steps: list[Data]) -> int:
     return len(steps)
 
 
-def judge_long_completion(data: Data) -> Verdict:
+def oracle_long_completion(data: Data) -> Verdict:
     steps, reach = data["steps"], comparable(data["steps"])
     same = sum(step["with"] == step["without"] for step in steps[:reach])
     tied = f", then a tie within {TIE:.0e}" if reach < len(steps) else ""
@@ -248,12 +243,12 @@ def judge_long_completion(data: Data) -> Verdict:
     )
 
 
-def spoil_long_completion(data: Data, lab: Lab) -> Data:
+def sabotage_long_completion(data: Data, lab: Lab) -> Data:
     """One token changed, where the choice was clearest."""
-    spoiled = copy.deepcopy(data)
-    step = max(spoiled["steps"][: data["compared"]], key=lambda step: step["lead"])
+    sabotaged = copy.deepcopy(data)
+    step = max(sabotaged["steps"][: data["compared"]], key=lambda step: step["lead"])
     step["with"]["id"] += 1 if step["with"]["id"] == 0 else -1
-    return spoiled
+    return sabotaged
 
 
 def draw_long_completion(canvas: Canvas, data: Data) -> None:
@@ -279,39 +274,34 @@ def draw_long_completion(canvas: Canvas, data: Data) -> None:
 
 SLIDES = [
     Slide(
-        number=22,
         name="operations",
         section=SECTION,
         claim="Counted in floating-point operations, recomputing grows with the prefix and the cached step stays nearly flat.",
         capture=capture_operations,
-        oracle=judge_operations,
-        sabotage=spoil_operations,
+        oracle=oracle_operations,
+        sabotage=sabotage_operations,
         draw=draw_operations,
     ),
     Slide(
-        number=23,
         name="milliseconds",
         section=SECTION,
         claim="At the longest prefix a step without the cache takes longer than a step with it.",
         capture=capture_milliseconds,
-        oracle=judge_milliseconds,
-        sabotage=spoil_milliseconds,
+        oracle=oracle_milliseconds,
+        sabotage=sabotage_milliseconds,
         draw=draw_milliseconds,
         volatile=True,
     ),
     Slide(
-        number=24,
         name="long_completion",
         section=SECTION,
         claim="A long completion has the same tokens with the cache and without it.",
         capture=capture_long_completion,
-        oracle=judge_long_completion,
-        sabotage=spoil_long_completion,
+        oracle=oracle_long_completion,
+        sabotage=sabotage_long_completion,
         draw=draw_long_completion,
     ),
 ]
 
 if __name__ == "__main__":
-    from regen_all import main
-
-    sys.exit(main(["--only", Path(__file__).stem, *sys.argv[1:]]))
+    run_topic(__file__)

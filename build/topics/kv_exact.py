@@ -1,17 +1,12 @@
-"""Slides 20-21: the key/value cache keeps its past to the last bit, and leads to the logits of a recompute from scratch.
+"""The key/value cache keeps its past to the last bit, and leads to the logits of a recompute from scratch.
 
 They prove that nothing in the cache changes once written, and that generating with it and without it comes to the same
 scores at every step, while a position off by one is found out. They need the model.
 """
 
 import copy
-import sys
 from dataclasses import replace
 from itertools import pairwise
-from pathlib import Path
-
-if __name__ == "__main__":
-    sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 import numpy as np
 
@@ -22,20 +17,20 @@ from pipeline.drawing.palette import BLUE, GREY, INK, ORANGE, PALE, RED
 from pipeline.drawing.sheet import Line
 from pipeline.lab import Lab
 from pipeline.model.kv import read, shape
-from pipeline.slide import Data, Slide, Verdict
+from pipeline.slide import Data, Slide, Verdict, run_topic
 from pipeline.text import amount
 
 SECTION = "The KV cache"
 STEPS = 4  # generation steps compared
 SAMPLED, EVERY = 50, 197  # logits kept to be looked at again: the largest, and every so many ids
-COLUMNS = (190, 280, 60, 280, ...)  # of slide 21: step, with the cache, sign, from scratch, the ruler
+COLUMNS = (190, 280, 60, 280, ...)  # step, with the cache, sign, from scratch, the ruler
 
 # float32 rounding, summed in another order, leaves 1e-5 to 7e-5 in logits, keys and values (both shapes tried, 1 to 150
 # tokens); the smallest real mistake tried, a position off by one, leaves 0.5, and bfloat16 0.1: the bound is far from all.
 BOUND = 1e-3
 
 
-# --- 20 · the past does not move ---
+# --- the past does not move ---
 
 
 def watch(lab: Lab, nudged: bool = False) -> Data:
@@ -71,7 +66,7 @@ def capture_past(lab: Lab) -> Data:
     return {"shape": shape(lab.model.config), "prefill": len(lab.ids), "pieces": pieces, **watch(lab)}
 
 
-def judge_past(data: Data) -> Verdict:
+def oracle_past(data: Data) -> Verdict:
     of, steps = data["shape"], data["steps"]
     vector = 2 * of["kv_heads"] * of["head_size"]
     whole = len(steps) == STEPS and all(
@@ -90,7 +85,7 @@ def judge_past(data: Data) -> Verdict:
     )
 
 
-def spoil_past(data: Data, lab: Lab) -> Data:
+def sabotage_past(data: Data, lab: Lab) -> Data:
     """A real run in which one cached key was nudged by the least that a float32 can be."""
     return {**data, **watch(lab, nudged=True)}
 
@@ -138,7 +133,7 @@ def draw_cells(canvas: Canvas, cells: np.ndarray, box: Box, side: float) -> None
     canvas.mesh(box.place(side * cells.shape[1], box.h, "left"), colors, seam=2 if len(cells) <= 40 else 0.5)
 
 
-# --- 21 · cached beside recomputed ---
+# --- cached beside recomputed ---
 
 
 def whole_precision(lab: Lab) -> Lab:
@@ -189,7 +184,7 @@ def capture_beside(lab: Lab) -> Data:
     return {"steps": beside_recompute(lab), "shifted": [step["largest"] for step in shifted]}
 
 
-def judge_beside(data: Data) -> Verdict:
+def oracle_beside(data: Data) -> Verdict:
     steps = data["steps"]
     below = same = 0
     largest = 0.0
@@ -212,7 +207,7 @@ def judge_beside(data: Data) -> Verdict:
     )
 
 
-def spoil_beside(data: Data, lab: Lab) -> Data:
+def sabotage_beside(data: Data, lab: Lab) -> Data:
     """A real run in which each new token is told a position one too high."""
     return {**data, "steps": beside_recompute(lab, shift=1)}
 
@@ -260,28 +255,24 @@ def draw_step(canvas: Canvas, number: int, step: Data, lane: Box) -> None:
 
 SLIDES = [
     Slide(
-        number=20,
         name="past",
         section=SECTION,
         claim="What is cached keeps its last bit through every step, and is what a recompute finds, within the bound.",
         capture=capture_past,
-        oracle=judge_past,
-        sabotage=spoil_past,
+        oracle=oracle_past,
+        sabotage=sabotage_past,
         draw=draw_past,
     ),
     Slide(
-        number=21,
         name="beside_recompute",
         section=SECTION,
         claim=f"Cached next-token logits equal a full recompute within the bound at {STEPS} of {STEPS} steps, same argmax.",
         capture=capture_beside,
-        oracle=judge_beside,
-        sabotage=spoil_beside,
+        oracle=oracle_beside,
+        sabotage=sabotage_beside,
         draw=draw_beside,
     ),
 ]
 
 if __name__ == "__main__":
-    from regen_all import main
-
-    sys.exit(main(["--only", Path(__file__).stem, *sys.argv[1:]]))
+    run_topic(__file__)

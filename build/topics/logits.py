@@ -1,14 +1,8 @@
-"""Slides 12-14: the highest raw scores, the distribution they become, and what each layer would have said.
+"""The highest raw scores, the distribution they become, and what each layer would have said.
 
 They prove that NumPy ranks the scores as torch does, that a softmax in float64 agrees and is blind to a constant, and that
 the last row of the logit lens is the model's own answer. They need the model.
 """
-
-import sys
-from pathlib import Path
-
-if __name__ == "__main__":
-    sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 import numpy as np
 
@@ -19,11 +13,11 @@ from pipeline.drawing.layout import BODY_BOTTOM, BODY_TOP, MARGIN, NOTE, TILE, B
 from pipeline.drawing.palette import BLUE, FAINT, GREY, INK, PALE, mix
 from pipeline.lab import Lab
 from pipeline.model.parts import anatomy, hidden_states
-from pipeline.slide import Data, Slide, Verdict
+from pipeline.slide import Data, Slide, Verdict, run_topic
 from pipeline.text import counted, power_of_ten
 
 TOP = 15
-SAMPLE = 300  # ids whose scores slide 12 keeps: the highest, and others spread over the vocabulary
+SAMPLE = 300  # ids whose raw scores are kept: the highest, and others spread over the vocabulary
 SHARES = (0.5, 0.9, 0.99)
 CONSTANT = 100.0
 RELATIVE_BOUND = 1e-9  # two float64 softmaxes over 50,000 terms: rounding leaves about 1e-13
@@ -32,7 +26,7 @@ ONE_COLUMN = 16  # layers that one column has room for
 ROWS = 32  # layers shown: more are thinned out evenly
 
 
-# --- 12 · the highest scores ---
+# --- the highest scores ---
 
 
 def capture_top_scores(lab: Lab) -> Data:
@@ -51,7 +45,7 @@ def capture_top_scores(lab: Lab) -> Data:
     }
 
 
-def judge_top_scores(data: Data) -> Verdict:
+def oracle_top_scores(data: Data) -> Verdict:
     ids, logits = np.array(data["sample_ids"]), np.array(data["sample_logits"])
     order = ids[np.argsort(-logits, kind="stable")][:TOP].tolist()
     alike = sum(a == b for a, b in zip(order, data["torch_order"], strict=True))
@@ -59,7 +53,7 @@ def judge_top_scores(data: Data) -> Verdict:
     return Verdict(alike == TOP and bool(complete), f"NumPy and torch agree on {alike} of {TOP} places", f"{TOP} of {TOP}")
 
 
-def spoil_top_scores(data: Data, lab: Lab) -> Data:
+def sabotage_top_scores(data: Data, lab: Lab) -> Data:
     """The two highest scores swapped."""
     logits = list(data["sample_logits"])
     first, second = (data["sample_ids"].index(token_id) for token_id in data["torch_order"][:2])
@@ -88,7 +82,7 @@ def draw_top_scores(canvas: Canvas, data: Data) -> None:
     tiles_and_bars(canvas, [lane for _, lane in lanes], data["pieces"], shown, tile=260)
 
 
-# --- 13 · probability by rank ---
+# --- probability by rank ---
 
 
 def capture_by_rank(lab: Lab) -> Data:
@@ -109,7 +103,7 @@ def capture_by_rank(lab: Lab) -> Data:
     }
 
 
-def judge_by_rank(data: Data) -> Verdict:
+def oracle_by_rank(data: Data) -> Verdict:
     expected = np.sort(softmax(np.array(data["logits"])))[::-1]
     at = np.array(data["ranks"]) - 1
     wanted = expected[at]
@@ -126,7 +120,7 @@ def judge_by_rank(data: Data) -> Verdict:
     )  # fmt: skip
 
 
-def spoil_by_rank(data: Data, lab: Lab) -> Data:
+def sabotage_by_rank(data: Data, lab: Lab) -> Data:
     """The softmax of the same scores taken over the positions instead of over the vocabulary."""
     logits = lab.logits(lab.ids)  # [n, vocabulary]
     wrong = np.sort(lab.softmax(logits.T)[:, -1])[::-1]
@@ -172,7 +166,7 @@ def label_holding(canvas: Canvas, plane: Plane, holding: list[Data]) -> None:
         canvas.text(x + side, y, text, size=NOTE, weight="bold", align="left" if right else "right")
 
 
-# --- 14 · the logit lens ---
+# --- the logit lens ---
 
 
 def capture_lens(lab: Lab) -> Data:
@@ -202,7 +196,7 @@ def lens(lab: Lab, with_norm: bool) -> Data:
     }
 
 
-def judge_lens(data: Data) -> Verdict:
+def oracle_lens(data: Data) -> Verdict:
     apart = float(np.abs(np.array(data["last_row_logits"]) - np.array(data["model_logits"])).max())
     same = data["rows"][-1]["id"] == data["answer"] or data["gap"] < LENS_BOUND  # a tie has no one answer
     return Verdict(
@@ -210,7 +204,7 @@ def judge_lens(data: Data) -> Verdict:
     )
 
 
-def spoil_lens(data: Data, lab: Lab) -> Data:
+def sabotage_lens(data: Data, lab: Lab) -> Data:
     """The final norm skipped."""
     return lens(lab, with_norm=False)
 
@@ -252,38 +246,33 @@ def draw_lens(canvas: Canvas, data: Data) -> None:
 
 SLIDES = [
     Slide(
-        number=12,
         name="top_scores",
         section="The logit distribution",
         claim="NumPy and torch put the highest raw scores in the same order.",
         capture=capture_top_scores,
-        oracle=judge_top_scores,
-        sabotage=spoil_top_scores,
+        oracle=oracle_top_scores,
+        sabotage=sabotage_top_scores,
         draw=draw_top_scores,
     ),
     Slide(
-        number=13,
         name="by_rank",
         section="The logit distribution",
         claim="A float64 NumPy softmax agrees with torch's, and adding a constant to every logit changes nothing.",
         capture=capture_by_rank,
-        oracle=judge_by_rank,
-        sabotage=spoil_by_rank,
+        oracle=oracle_by_rank,
+        sabotage=sabotage_by_rank,
         draw=draw_by_rank,
     ),
     Slide(
-        number=14,
         name="lens",
         section="The logit distribution",
         claim="Read through the final norm and the output matrix, the last layer gives the model's own answer.",
         capture=capture_lens,
-        oracle=judge_lens,
-        sabotage=spoil_lens,
+        oracle=oracle_lens,
+        sabotage=sabotage_lens,
         draw=draw_lens,
     ),
 ]
 
 if __name__ == "__main__":
-    from regen_all import main
-
-    sys.exit(main(["--only", Path(__file__).stem, *sys.argv[1:]]))
+    run_topic(__file__)

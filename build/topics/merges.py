@@ -1,23 +1,18 @@
-"""Slide 6: the merges that build one word out of its bytes.
+"""The merges that build one word out of its bytes.
 
 It proves that ids follow from bytes by the tokenizer's own list of merges, applied lowest rank first. It needs the
 tokenizer of the model.
 """
 
 import json
-import sys
 from itertools import pairwise
-from pathlib import Path
-
-if __name__ == "__main__":
-    sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 from pipeline.drawing.canvas import Canvas
 from pipeline.drawing.fonts import quoted
 from pipeline.drawing.layout import GAP, LABEL, NOTE, Box
 from pipeline.drawing.palette import BLUE, FAINT, GREY
 from pipeline.lab import Lab
-from pipeline.slide import Data, Slide, Verdict
+from pipeline.slide import Data, Slide, Verdict, run_topic
 from pipeline.text import counted
 
 MOST_BYTES, MOST_MERGES = 14, 9  # of a word whose merges are drawn whole
@@ -76,7 +71,7 @@ def capture_merges(lab: Lab) -> Data:
     }
 
 
-def judge_merges(data: Data) -> Verdict:
+def oracle_merges(data: Data) -> Verdict:
     stages, ranks = data["stages"], data["ranks"]
     lowest = 0
     for before, after in pairwise(stages):
@@ -95,7 +90,7 @@ def judge_merges(data: Data) -> Verdict:
     )
 
 
-def spoil_merges(data: Data, lab: Lab) -> Data:
+def sabotage_merges(data: Data, lab: Lab) -> Data:
     """The replay with one merge left out of the list (a word of one byte has none: another byte's id)."""
     stages = data["stages"]
     for step in range(len(stages) - 1, 0, -1):
@@ -173,18 +168,15 @@ def draw_piece(canvas: Canvas, piece: str, spot: Box, new: bool) -> None:
 
 SLIDES = [
     Slide(
-        number=6,
         name="one_word",
         section="Tokenization",
         claim="Replaying the tokenizer's merges from bytes, lowest rank first, gives the tokenizer's ids.",
         capture=capture_merges,
-        oracle=judge_merges,
-        sabotage=spoil_merges,
+        oracle=oracle_merges,
+        sabotage=sabotage_merges,
         draw=draw_merges,
     ),
 ]
 
 if __name__ == "__main__":
-    from regen_all import main
-
-    sys.exit(main(["--only", Path(__file__).stem, *sys.argv[1:]]))
+    run_topic(__file__)

@@ -1,15 +1,10 @@
-"""Slides 34-35: one real HTTP request to a model server and its answer; then where the time of such an answer goes.
+"""One real HTTP request to a model server and its answer; then where the time of such an answer goes.
 
 They prove that the answer is whole and from the model asked for, that its token counts agree, and that a streamed answer
 is the unstreamed one in pieces. They need a server (an Ollama, or whichever was found), no model in this process.
 """
 
 import copy
-import sys
-from pathlib import Path
-
-if __name__ == "__main__":
-    sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 from pipeline.drawing.canvas import Canvas
 from pipeline.drawing.charts import Scale
@@ -21,7 +16,7 @@ from pipeline.drawing.sheet import Line
 from pipeline.lab import Lab
 from pipeline.serving.client import Exchange, same_model
 from pipeline.serving.messages import settle
-from pipeline.slide import Data, Slide, Verdict
+from pipeline.slide import Data, Slide, Verdict, run_topic
 from pipeline.text import counted
 
 ANSWER_TOKENS, STREAM_TOKENS = 24, 24
@@ -43,7 +38,7 @@ def reported(value: object) -> object:
     return "not reported" if value is None else value
 
 
-# --- 34 · one request, one answer ---
+# --- one request, one answer ---
 
 
 def capture_request(lab: Lab) -> Data:
@@ -66,7 +61,7 @@ def capture_request(lab: Lab) -> Data:
     }
 
 
-def judge_request(data: Data) -> Verdict:
+def oracle_request(data: Data) -> Verdict:
     whole = data["answer"].get("done", data["finish"] in ("stop", "length")) is True
     right = data["answered_model"] == "not reported" or same_model(data["asked_model"], data["answered_model"])
     prompt, completion, total = (data[f"{name}_tokens"] for name in ("prompt", "completion", "total"))
@@ -82,11 +77,11 @@ def judge_request(data: Data) -> Verdict:
     )
 
 
-def spoil_request(data: Data, lab: Lab) -> Data:
+def sabotage_request(data: Data, lab: Lab) -> Data:
     """The same answer with one token too many in its count."""
-    spoiled = copy.deepcopy(data)
-    spoiled["completion_tokens"] = data["max_tokens"] + 1
-    return spoiled
+    sabotaged = copy.deepcopy(data)
+    sabotaged["completion_tokens"] = data["max_tokens"] + 1
+    return sabotaged
 
 
 def draw_request(canvas: Canvas, data: Data) -> None:
@@ -139,7 +134,7 @@ def draw_server(canvas: Canvas, data: Data, box: Box) -> None:
         canvas.stack(column, Line(name, LABEL, GREY), Line(value, weight="bold"), down="bottom")
 
 
-# --- 35 · where the time goes ---
+# --- where the time goes ---
 
 
 def capture_time(lab: Lab) -> Data:
@@ -177,7 +172,7 @@ def times(exchange: Exchange) -> tuple[list[Data], float, str]:
     return parts, exchange.seconds * 1000, "our own"
 
 
-def judge_time(data: Data) -> Verdict:
+def oracle_time(data: Data) -> Verdict:
     spent = sum(part["ms"] for part in data["parts"])
     arrivals = [chunk["ms"] for chunk in data["chunks"]]
     in_order = all(0 <= a <= b for a, b in zip(arrivals, [*arrivals[1:], data["seen_ms"]], strict=True))
@@ -190,12 +185,12 @@ def judge_time(data: Data) -> Verdict:
     return Verdict(fits and in_order and same, measured, "parts ≤ whole; same text")
 
 
-def spoil_time(data: Data, lab: Lab) -> Data:
+def sabotage_time(data: Data, lab: Lab) -> Data:
     """One chunk lost on the way."""
-    spoiled = copy.deepcopy(data)
+    sabotaged = copy.deepcopy(data)
     kept = next(i for i, chunk in enumerate(data["chunks"]) if chunk["text"].strip("\ufffd"))
-    spoiled["chunks"][kept]["text"] = ""
-    return spoiled
+    sabotaged["chunks"][kept]["text"] = ""
+    return sabotaged
 
 
 def draw_time(canvas: Canvas, data: Data) -> None:
@@ -293,24 +288,22 @@ PHRASES = {
 
 SLIDES = [
     Slide(
-        number=34,
         name="request",
         section=SECTION,
         claim="One HTTP request brings a whole answer from the model that was asked for, and its token counts agree.",
         capture=capture_request,
-        oracle=judge_request,
-        sabotage=spoil_request,
+        oracle=oracle_request,
+        sabotage=sabotage_request,
         draw=draw_request,
         needs=("server",),
     ),
     Slide(
-        number=35,
         name="time",
         section=SECTION,
         claim="The parts of an answer's time add up to no more than the whole, and a streamed text is the unstreamed one.",
         capture=capture_time,
-        oracle=judge_time,
-        sabotage=spoil_time,
+        oracle=oracle_time,
+        sabotage=sabotage_time,
         draw=draw_time,
         needs=("server",),
         volatile=True,
@@ -318,6 +311,4 @@ SLIDES = [
 ]
 
 if __name__ == "__main__":
-    from regen_all import main
-
-    sys.exit(main(["--only", Path(__file__).stem, *sys.argv[1:]]))
+    run_topic(__file__)

@@ -1,16 +1,11 @@
-"""Slides 36-37: litellm in front of the same server: what it makes of the native answer, and the same question both ways.
+"""litellm in front of the same server: what it makes of the native answer, and the same question both ways.
 
 They prove that every field all providers share is in the answer that litellm hands over, with counts that add up, and that
 at temperature 0 the text is the one the server gives when asked directly. They need a server, no model in this process.
 """
 
 import copy
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-if __name__ == "__main__":
-    sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 from pipeline.drawing.canvas import Canvas
 from pipeline.drawing.json_panel import draw_json, spelled, wrap
@@ -19,7 +14,7 @@ from pipeline.drawing.palette import BLUE, FAINT, GREY, INK, PALE, mix
 from pipeline.lab import Lab
 from pipeline.serving.client import same_model
 from pipeline.serving.messages import VARIES, flat, settle
-from pipeline.slide import Data, Slide, Verdict
+from pipeline.slide import Data, Slide, Verdict, run_topic
 
 if TYPE_CHECKING:
     from pipeline.serving.server import Server
@@ -53,7 +48,7 @@ def question(lab: Lab) -> list[dict[str, str]]:
     return [{"role": "user", "content": lab.sentence}]
 
 
-# --- 36 · the native answer and the one shape ---
+# --- the native answer and the one shape ---
 
 
 def capture_shape(lab: Lab) -> Data:
@@ -80,7 +75,7 @@ def source(data: Data, field: str) -> str | None:
     return place if place in native and native[place] is not None else None
 
 
-def judge_shape(data: Data) -> Verdict:
+def oracle_shape(data: Data) -> Verdict:
     native, answer = dict(flat(data["native"])), dict(flat(data["answer"]))
     there = sum(answer.get(field) not in (None, "") for field in SHARED)
     prompt, completion, total = (answer.get(f"usage.{name}_tokens", 0) for name in ("prompt", "completion", "total"))
@@ -98,11 +93,11 @@ def judge_shape(data: Data) -> Verdict:
     )
 
 
-def spoil_shape(data: Data, lab: Lab) -> Data:
+def sabotage_shape(data: Data, lab: Lab) -> Data:
     """The same answer with its total of tokens one too high."""
-    spoiled = copy.deepcopy(data)
-    spoiled["answer"]["usage"]["total_tokens"] += 1
-    return spoiled
+    sabotaged = copy.deepcopy(data)
+    sabotaged["answer"]["usage"]["total_tokens"] += 1
+    return sabotaged
 
 
 def draw_shape(canvas: Canvas, data: Data) -> None:
@@ -153,7 +148,7 @@ def draw_rows(canvas: Canvas, rows: list[tuple[str, Any]], x, top, width, bottom
     return places
 
 
-# --- 37 · direct and through litellm ---
+# --- direct and through litellm ---
 
 
 def capture_both_ways(lab: Lab) -> Data:
@@ -172,7 +167,7 @@ def capture_both_ways(lab: Lab) -> Data:
     }
 
 
-def judge_both_ways(data: Data) -> Verdict:
+def oracle_both_ways(data: Data) -> Verdict:
     direct, through = data["direct"]["text"], data["through"]["text"]
     agreeing = sum(a == b for a, b in zip(direct, through, strict=False))
     longest = max(len(direct), len(through))
@@ -180,11 +175,11 @@ def judge_both_ways(data: Data) -> Verdict:
     return Verdict(direct == through != "", f"{agreeing} of {longest} characters the same", "all of them, at temperature 0")
 
 
-def spoil_both_ways(data: Data, lab: Lab) -> Data:
+def sabotage_both_ways(data: Data, lab: Lab) -> Data:
     """The text that came through litellm loses its last character."""
-    spoiled = copy.deepcopy(data)
-    spoiled["through"]["text"] = data["through"]["text"][:-1]
-    return spoiled
+    sabotaged = copy.deepcopy(data)
+    sabotaged["through"]["text"] = data["through"]["text"][:-1]
+    return sabotaged
 
 
 def draw_both_ways(canvas: Canvas, data: Data) -> None:
@@ -237,25 +232,23 @@ def draw_answers(canvas: Canvas, direct: str, through: str, top: float) -> None:
 
 SLIDES = [
     Slide(
-        number=36,
         name="native_and_normalised",
         section=SECTION,
         claim="The answer that litellm hands over holds every field that all providers share, unaltered, and its usage adds up.",
         capture=capture_shape,
-        oracle=judge_shape,
-        sabotage=spoil_shape,
+        oracle=oracle_shape,
+        sabotage=sabotage_shape,
         draw=draw_shape,
         needs=("server",),
         asks=True,
     ),
     Slide(
-        number=37,
         name="direct_and_through",
         section=SECTION,
         claim="The same question, asked directly and through litellm, gets the same text at temperature 0.",
         capture=capture_both_ways,
-        oracle=judge_both_ways,
-        sabotage=spoil_both_ways,
+        oracle=oracle_both_ways,
+        sabotage=sabotage_both_ways,
         draw=draw_both_ways,
         needs=("server",),
         asks=True,
@@ -263,6 +256,4 @@ SLIDES = [
 ]
 
 if __name__ == "__main__":
-    from regen_all import main
-
-    sys.exit(main(["--only", Path(__file__).stem, *sys.argv[1:]]))
+    run_topic(__file__)

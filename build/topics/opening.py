@@ -1,16 +1,11 @@
-"""Slides 1-3: the sentence and its completion, the one call, and the running example, token by token.
+"""The sentence and its completion, the one call, and the running example, token by token.
 
 They prove that the completion on every later slide is what the model really says: each of its tokens is the argmax of
 one call on everything before it. They need the model.
 """
 
 import copy
-import sys
 from itertools import pairwise
-from pathlib import Path
-
-if __name__ == "__main__":
-    sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 import numpy as np
 
@@ -20,7 +15,7 @@ from pipeline.drawing.layout import BODY, GAP, HERO, LABEL, LEADING, NOTE, NUMBE
 from pipeline.drawing.palette import BLUE, GREY, INK, PALE, mix
 from pipeline.drawing.sheet import Line
 from pipeline.lab import Lab
-from pipeline.slide import Data, Slide, Verdict
+from pipeline.slide import Data, Slide, Verdict, run_topic
 from pipeline.text import counted
 
 RUNNERS_UP = 4  # candidates shown beside each choice
@@ -36,7 +31,7 @@ def tokens(lab: Lab, ids: list[int]) -> list[Data]:
     ]
 
 
-# --- 1 · the title ---
+# --- the title ---
 
 
 def capture_title(lab: Lab) -> Data:
@@ -53,7 +48,7 @@ def capture_title(lab: Lab) -> Data:
     }
 
 
-def judge_title(data: Data) -> Verdict:
+def oracle_title(data: Data) -> Verdict:
     tiles = data["prompt"] + data["completion"]
     joined = b"".join(bytes.fromhex(tile["bytes"]) for tile in tiles)
     prompt_is_sentence = b"".join(bytes.fromhex(tile["bytes"]) for tile in data["prompt"]) == data["sentence"].encode()
@@ -68,13 +63,13 @@ def judge_title(data: Data) -> Verdict:
     )
 
 
-def spoil_title(data: Data, lab: Lab) -> Data:
+def sabotage_title(data: Data, lab: Lab) -> Data:
     """Two neighbouring tiles of the completion swapped."""
-    spoiled = copy.deepcopy(data)
-    tiles = spoiled["completion"]
+    sabotaged = copy.deepcopy(data)
+    tiles = sabotaged["completion"]
     first = next(i for i in range(len(tiles) - 1) if tiles[i]["id"] != tiles[i + 1]["id"])
     tiles[first], tiles[first + 1] = tiles[first + 1], tiles[first]
-    return spoiled
+    return sabotaged
 
 
 def draw_title(canvas: Canvas, data: Data) -> None:
@@ -97,7 +92,7 @@ def draw_title(canvas: Canvas, data: Data) -> None:
             canvas.put(box.below(NUMBER, GAP), f"{step['probability']:.0%}", color=BLUE, align="center")
 
 
-# --- 2 · one call ---
+# --- one call ---
 
 
 def capture_one_call(lab: Lab) -> Data:
@@ -115,7 +110,7 @@ def capture_one_call(lab: Lab) -> Data:
     }
 
 
-def judge_one_call(data: Data) -> Verdict:
+def oracle_one_call(data: Data) -> Verdict:
     distribution = np.array(data["distribution"], dtype=np.float64)
     gap = abs(distribution.sum() - 1)
     holds = (
@@ -128,7 +123,7 @@ def judge_one_call(data: Data) -> Verdict:
     return Verdict(holds, f"sum of {len(distribution):,} probabilities − 1 = {gap:.1e}", f"≤ {SUM_BOUND:.0e}, argmax appended")
 
 
-def spoil_one_call(data: Data, lab: Lab) -> Data:
+def sabotage_one_call(data: Data, lab: Lab) -> Data:
     """The raw scores of the same call passed off as probabilities."""
     return {**data, "distribution": lab.next_logits(lab.ids).tolist()}
 
@@ -169,7 +164,7 @@ def draw_one_call(canvas: Canvas, data: Data) -> None:
     canvas.put(again.columns(140, ...)[1], "append it and call again", color=BLUE)
 
 
-# --- 3 · the running example ---
+# --- the running example ---
 
 
 def capture_running_example(lab: Lab) -> Data:
@@ -193,7 +188,7 @@ def chose_the_most_probable(step: Data) -> bool:
     return all(chances[step["chosen"]] >= chance for chance in chances.values())  # NaN is never the larger one
 
 
-def judge_running_example(data: Data) -> Verdict:
+def oracle_running_example(data: Data) -> Verdict:
     steps = data["steps"]
     good = steps[0]["prefix_ids"] == [tile["id"] for tile in data["prompt"]]
     grown = sum(b["prefix_ids"] == [*a["prefix_ids"], a["chosen"]] for a, b in pairwise(steps))
@@ -206,7 +201,7 @@ def judge_running_example(data: Data) -> Verdict:
     )
 
 
-def spoil_running_example(data: Data, lab: Lab) -> Data:
+def sabotage_running_example(data: Data, lab: Lab) -> Data:
     """One step skipped."""
     return {**data, "steps": [data["steps"][0], *data["steps"][2:]]}
 
@@ -239,38 +234,33 @@ def draw_running_example(canvas: Canvas, data: Data) -> None:
 
 SLIDES = [
     Slide(
-        number=1,
         name="title",
         section="One call, taken apart",
         claim="The tiles decode to the sentence and its completion exactly, and each completion tile was the argmax of its step.",
         capture=capture_title,
-        oracle=judge_title,
-        sabotage=spoil_title,
+        oracle=oracle_title,
+        sabotage=sabotage_title,
         draw=draw_title,
     ),
     Slide(
-        number=2,
         name="one_call",
         section="One call, taken apart",
         claim="One call on n tokens gives one distribution over the vocabulary that sums to one; its argmax is the id appended.",
         capture=capture_one_call,
-        oracle=judge_one_call,
-        sabotage=spoil_one_call,
+        oracle=oracle_one_call,
+        sabotage=sabotage_one_call,
         draw=draw_one_call,
     ),
     Slide(
-        number=3,
         name="running_example",
         section="The running example",
         claim="The prefix of each step is the previous prefix with the chosen token appended.",
         capture=capture_running_example,
-        oracle=judge_running_example,
-        sabotage=spoil_running_example,
+        oracle=oracle_running_example,
+        sabotage=sabotage_running_example,
         draw=draw_running_example,
     ),
 ]
 
 if __name__ == "__main__":
-    from regen_all import main
-
-    sys.exit(main(["--only", Path(__file__).stem, *sys.argv[1:]]))
+    run_topic(__file__)

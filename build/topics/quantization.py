@@ -1,17 +1,12 @@
-"""Slides 31-32, concept cards: what fewer bits do to the bytes of a model, and to one weight.
+"""Concept cards: what fewer bits do to the bytes of a model, and to one weight.
 
-The parameter count on slide 31 is the photographed model's own; the weights on slide 32 follow from a formula that the
-card states. No model is quantized and no clock is read. Slide 31 needs the model, slide 32 nothing.
+The parameter count is the photographed model's own; the weights on the grid follow from a formula that the card states. No
+model is quantized and no clock is read. The bytes need the model, the grid nothing.
 """
 
 import copy
 import math
-import sys
 from collections.abc import Callable
-from pathlib import Path
-
-if __name__ == "__main__":
-    sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 from pipeline.drawing.canvas import Canvas
 from pipeline.drawing.charts import Bar, Scale, bars
@@ -19,15 +14,15 @@ from pipeline.drawing.layout import GAP, LABEL, LEADING, NUMBER, PAD, TITLE, Box
 from pipeline.drawing.palette import BLUE, GREY, INK, ORANGE
 from pipeline.drawing.sheet import Line
 from pipeline.lab import Lab
-from pipeline.slide import Data, Slide, Verdict
+from pipeline.slide import Data, Slide, Verdict, run_topic
 
 BITS = (32, 16, 8, 4)
 HIGH = 62  # pixels: a bit, and the bar of all bytes
-WEIGHTS, GRID_BITS = 16, 4  # slide 32: weights in the row, bits for each on the grid
+WEIGHTS, GRID_BITS = 16, 4  # weights in the row, bits for each on the grid
 ROUNDING_SLACK = 1e-8  # a capture keeps nine significant digits of numbers below one
 
 
-# --- 31 · fewer bits, fewer bytes ---
+# --- fewer bits, fewer bytes ---
 
 
 def capture_bits_and_bytes(lab: Lab) -> Data:
@@ -37,7 +32,7 @@ def capture_bits_and_bytes(lab: Lab) -> Data:
     return {"parameters": int(lab.loaded.provenance["parameters"]), "tensors": len(tensors), "rows": rows}
 
 
-def judge_bits_and_bytes(data: Data) -> Verdict:
+def oracle_bits_and_bytes(data: Data) -> Verdict:
     count, rows = data["parameters"], data["rows"]
     same = sum(row["parameters"] == count for row in rows)
     exact = sum(row["bytes"] == count * row["bits"] / 8 for row in rows)
@@ -48,12 +43,12 @@ def judge_bits_and_bytes(data: Data) -> Verdict:
     )
 
 
-def spoil_bits_and_bytes(data: Data, lab: Lab) -> Data:
+def sabotage_bits_and_bytes(data: Data, lab: Lab) -> Data:
     """The common mistake: fewer bits taken for fewer parameters."""
-    spoiled = copy.deepcopy(data)
-    for row in spoiled["rows"]:
+    sabotaged = copy.deepcopy(data)
+    for row in sabotaged["rows"]:
         row["parameters"] = data["parameters"] * row["bits"] // BITS[0]
-    return spoiled
+    return sabotaged
 
 
 def draw_bits_and_bytes(canvas: Canvas, data: Data) -> None:
@@ -76,7 +71,7 @@ def draw_bits_and_bytes(canvas: Canvas, data: Data) -> None:
     bars(canvas, lanes, shown, size=NUMBER, rim=0, edge=INK)
 
 
-# --- 32 · rounding to a grid ---
+# --- rounding to a grid ---
 
 
 def capture_rounding(lab: Lab, to_level: Callable[[float], int] = round) -> Data:
@@ -96,7 +91,7 @@ def capture_rounding(lab: Lab, to_level: Callable[[float], int] = round) -> Data
     }
 
 
-def judge_rounding(data: Data) -> Verdict:
+def oracle_rounding(data: Data) -> Verdict:
     weights, step, levels = data["weights"], data["step"], 2 ** data["bits"]
     stated = max(abs(weight - math.sin(i * i)) for i, weight in enumerate(weights, 1))
     errors = [abs(weight - restored) for weight, restored in zip(weights, data["restored"], strict=True)]
@@ -111,7 +106,7 @@ def judge_rounding(data: Data) -> Verdict:
     )
 
 
-def spoil_rounding(data: Data, lab: Lab) -> Data:
+def sabotage_rounding(data: Data, lab: Lab) -> Data:
     """The same row with each weight cut down to the level below instead of rounded to the nearest."""
     return capture_rounding(lab, math.floor)
 
@@ -146,24 +141,22 @@ def draw_rounding(canvas: Canvas, data: Data) -> None:
 
 SLIDES = [
     Slide(
-        number=31,
         name="bits_and_bytes",
         section="Quantization",
         claim="The bytes are the parameter count times the bits over eight; the count itself never changes.",
         capture=capture_bits_and_bytes,
-        oracle=judge_bits_and_bytes,
-        sabotage=spoil_bits_and_bytes,
+        oracle=oracle_bits_and_bytes,
+        sabotage=sabotage_bits_and_bytes,
         draw=draw_bits_and_bytes,
         kind="concept",
     ),
     Slide(
-        number=32,
         name="rounding",
         section="Quantization",
         claim="Rounding a weight to the nearest level of a grid moves it by at most half a step.",
         capture=capture_rounding,
-        oracle=judge_rounding,
-        sabotage=spoil_rounding,
+        oracle=oracle_rounding,
+        sabotage=sabotage_rounding,
         draw=draw_rounding,
         kind="concept",
         needs=(),
@@ -171,6 +164,4 @@ SLIDES = [
 ]
 
 if __name__ == "__main__":
-    from regen_all import main
-
-    sys.exit(main(["--only", Path(__file__).stem, *sys.argv[1:]]))
+    run_topic(__file__)

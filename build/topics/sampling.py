@@ -1,15 +1,10 @@
-"""Slides 15-16: temperature and top-p.
+"""Temperature and top-p.
 
 They prove what the two do to the distribution of the one call: temperature reshapes it and leaves the winner, top-p cuts
 off its tail. What transformers and torch did is compared with float64 NumPy. They need the model.
 """
 
-import sys
 from itertools import pairwise
-from pathlib import Path
-
-if __name__ == "__main__":
-    sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 import numpy as np
 
@@ -19,18 +14,18 @@ from pipeline.drawing.columns import Column, compared
 from pipeline.drawing.layout import BODY, BODY_BOTTOM, GAP, MARGIN, TILE, WIDTH, Box
 from pipeline.drawing.palette import BLUE, GREY, INK, PALE, mix
 from pipeline.lab import Lab
-from pipeline.slide import Data, Slide, Verdict
+from pipeline.slide import Data, Slide, Verdict, run_topic
 from pipeline.text import counted
 
 TEMPERATURES = (0.7, 1.0, 1.6)
 TOP_PS = (0.5, 0.9)
-SHOWN, HEAD = 8, 80  # tokens with a row of their own; tokens kept as text for the tiles of slide 16
+SHOWN, HEAD = 8, 80  # tokens with a row of their own; tokens kept as text for the tiles of top-p
 # float32 softmax, and logits kept to seven digits, move entropies and probabilities by less than 1e-4; a temperature
 # on the wrong side of the fraction moves an entropy by tenths of a bit and more
 READING_BOUND = 1e-3
 
 
-# --- 15 · temperature ---
+# --- temperature ---
 
 
 def read_at(lab: Lab, logits: np.ndarray, temperature: float, shown: list[int], divided: bool = True) -> Data:
@@ -65,7 +60,7 @@ def capture_temperature(lab: Lab, divided: bool = True) -> Data:
     }
 
 
-def judge_temperature(data: Data) -> Verdict:
+def oracle_temperature(data: Data) -> Verdict:
     logits, ids = np.array(data["logits"]), [token["id"] for token in data["shown"]]
     readings = [data["near_zero"], *data["readings"]]
     entropies = [reading["entropy_bits"] for reading in readings]
@@ -87,7 +82,7 @@ def judge_temperature(data: Data) -> Verdict:
     )
 
 
-def spoil_temperature(data: Data, lab: Lab) -> Data:
+def sabotage_temperature(data: Data, lab: Lab) -> Data:
     """The same run with the temperature multiplied instead of divided."""
     return capture_temperature(lab, divided=False)
 
@@ -116,7 +111,7 @@ def percent(share: float) -> str:
     return "< 0.1%" if share < 0.0005 else f"{share:.1%}"
 
 
-# --- 16 · top-p ---
+# --- top-p ---
 
 
 def capture_top_p(lab: Lab) -> Data:
@@ -133,7 +128,7 @@ def capture_top_p(lab: Lab) -> Data:
     return {"logits": logits, "vocabulary": len(logits), "head": head, "runs": runs}
 
 
-def judge_top_p(data: Data) -> Verdict:
+def oracle_top_p(data: Data) -> Verdict:
     probabilities = softmax(np.array(data["logits"]))
     ranked = probabilities[by_rank(probabilities)]
     masks, good = [], []
@@ -153,7 +148,7 @@ def judge_top_p(data: Data) -> Verdict:
     )
 
 
-def spoil_top_p(data: Data, lab: Lab) -> Data:
+def sabotage_top_p(data: Data, lab: Lab) -> Data:
     """One token too many: the most probable of those that the larger p dropped is let in."""
     *others, run = data["runs"]
     order = by_rank(np.array(data["logits"]))
@@ -211,28 +206,24 @@ def draw_head(canvas: Canvas, head: list[str], kept: int, y: float, bottom: floa
 
 SLIDES = [
     Slide(
-        number=15,
         name="temperature",
         section="Sampling",
         claim="Entropy rises with temperature, the most probable token stays, and a temperature near zero is greedy.",
         capture=capture_temperature,
-        oracle=judge_temperature,
-        sabotage=spoil_temperature,
+        oracle=oracle_temperature,
+        sabotage=sabotage_temperature,
         draw=draw_temperature,
     ),
     Slide(
-        number=16,
         name="top_p",
         section="Sampling",
         claim="Top-p keeps the smallest prefix of the ranked tokens that reaches p; a smaller p keeps a subset.",
         capture=capture_top_p,
-        oracle=judge_top_p,
-        sabotage=spoil_top_p,
+        oracle=oracle_top_p,
+        sabotage=sabotage_top_p,
         draw=draw_top_p,
     ),
 ]
 
 if __name__ == "__main__":
-    from regen_all import main
-
-    sys.exit(main(["--only", Path(__file__).stem, *sys.argv[1:]]))
+    run_topic(__file__)

@@ -1,4 +1,4 @@
-"""Slides 4, 5 and 7: the sentence cut into tokens, the ids they have, and what text costs.
+"""The sentence cut into tokens, the ids they have, and what text costs.
 
 They prove that tokens lose nothing: their bytes are the text's bytes, and their ids decode to the text. They need the
 tokenizer of the model.
@@ -6,11 +6,6 @@ tokenizer of the model.
 
 import copy
 import re
-import sys
-from pathlib import Path
-
-if __name__ == "__main__":
-    sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 from pipeline.drawing.canvas import Canvas
 from pipeline.drawing.charts import Bar, Scale, bars
@@ -19,7 +14,7 @@ from pipeline.drawing.layout import BODY, GAP, HERO, LABEL, NOTE, NUMBER, TILE, 
 from pipeline.drawing.palette import BLUE, GREY, INK, ORANGE, PALE
 from pipeline.drawing.sheet import Line
 from pipeline.lab import Lab
-from pipeline.slide import Data, Slide, Verdict
+from pipeline.slide import Data, Slide, Verdict, run_topic
 from pipeline.text import counted
 
 NEIGHBOURS = 7  # ids shown side by side in the vocabulary
@@ -36,7 +31,7 @@ SAMPLES = {
 BASELINE = "English"
 
 
-# --- 4 · the sentence in pieces ---
+# --- the sentence in pieces ---
 
 
 def words(text: str, tokens: list[bytes]) -> list[Data]:
@@ -65,7 +60,7 @@ def capture_pieces(lab: Lab) -> Data:
     }
 
 
-def judge_pieces(data: Data) -> Verdict:
+def oracle_pieces(data: Data) -> Verdict:
     joined, sentence = b"".join(bytes.fromhex(tile["bytes"]) for tile in data["tokens"]), data["sentence"].encode()
     return Verdict(
         joined == sentence and len(sentence) == data["sentence_bytes"],
@@ -74,12 +69,12 @@ def judge_pieces(data: Data) -> Verdict:
     )
 
 
-def spoil_pieces(data: Data, lab: Lab) -> Data:
+def sabotage_pieces(data: Data, lab: Lab) -> Data:
     """A piece without its leading space (where no piece has one: without its first byte)."""
-    spoiled = copy.deepcopy(data)
-    tile = next((tile for tile in spoiled["tokens"] if tile["bytes"].startswith("20")), spoiled["tokens"][0])
+    sabotaged = copy.deepcopy(data)
+    tile = next((tile for tile in sabotaged["tokens"] if tile["bytes"].startswith("20")), sabotaged["tokens"][0])
     tile["bytes"], tile["text"] = tile["bytes"][2:], tile["text"][1:]
-    return spoiled
+    return sabotaged
 
 
 def draw_pieces(canvas: Canvas, data: Data) -> None:
@@ -119,7 +114,7 @@ def draw_most(canvas: Canvas, word: str, pieces: list[str], box: Box) -> None:
     canvas.put_tiles(row, pieces, size=HERO, gap=GAP, accents=[BLUE] * len(pieces))
 
 
-# --- 5 · the ids ---
+# --- the ids ---
 
 
 def capture_ids(lab: Lab) -> Data:
@@ -138,7 +133,7 @@ def capture_ids(lab: Lab) -> Data:
     }
 
 
-def judge_ids(data: Data) -> Verdict:
+def oracle_ids(data: Data) -> Verdict:
     ids, size = [token["id"] for token in data["tokens"]], data["vocabulary"]
     within = sum(0 <= token_id < size for token_id in ids)
     same = data["decoded"] == data["sentence"]
@@ -149,15 +144,15 @@ def judge_ids(data: Data) -> Verdict:
     )
 
 
-def spoil_ids(data: Data, lab: Lab) -> Data:
+def sabotage_ids(data: Data, lab: Lab) -> Data:
     """One id off by one, decoded again."""
     for index, token in enumerate(data["tokens"]):
-        spoiled = copy.deepcopy(data)
-        spoiled["tokens"][index]["id"] += 1 if token["id"] + 1 < data["vocabulary"] else -1
-        spoiled["decoded"] = lab.decode([token["id"] for token in spoiled["tokens"]])
-        if spoiled["decoded"] != data["decoded"]:  # two ids may decode alike: halves of a character do
+        sabotaged = copy.deepcopy(data)
+        sabotaged["tokens"][index]["id"] += 1 if token["id"] + 1 < data["vocabulary"] else -1
+        sabotaged["decoded"] = lab.decode([token["id"] for token in sabotaged["tokens"]])
+        if sabotaged["decoded"] != data["decoded"]:  # two ids may decode alike: halves of a character do
             break
-    return spoiled
+    return sabotaged
 
 
 def draw_ids(canvas: Canvas, data: Data) -> None:
@@ -204,7 +199,7 @@ def draw_ticks(canvas: Canvas, scale: Scale, box: Box) -> None:
         canvas.text(x, box.center[1], f"{tick:,.0f}", size=NOTE, color=GREY, align=align)
 
 
-# --- 7 · what text costs ---
+# --- what text costs ---
 
 
 def capture_cost(lab: Lab) -> Data:
@@ -218,7 +213,7 @@ def capture_cost(lab: Lab) -> Data:
     return {"samples": rows, "dearest": dearest, "english": costs[BASELINE], "factor": costs[dearest] / costs[BASELINE]}
 
 
-def judge_cost(data: Data) -> Verdict:
+def oracle_cost(data: Data) -> Verdict:
     rows = data["samples"]
     kept = sum(row["decoded"] == row["text"] for row in rows)
     costs = {row["name"]: len(row["pieces"]) / len(row["text"]) for row in rows}
@@ -233,12 +228,12 @@ def judge_cost(data: Data) -> Verdict:
     )
 
 
-def spoil_cost(data: Data, lab: Lab) -> Data:
+def sabotage_cost(data: Data, lab: Lab) -> Data:
     """The dearest sample decoded one token at a time: pieces of a character turn into replacement characters."""
-    spoiled = copy.deepcopy(data)
-    row = next(row for row in spoiled["samples"] if row["name"] == data["dearest"])
+    sabotaged = copy.deepcopy(data)
+    row = next(row for row in sabotaged["samples"] if row["name"] == data["dearest"])
     row["decoded"] = "".join(lab.decode([token_id]) for token_id in lab.encode(row["text"]))
-    return spoiled
+    return sabotaged
 
 
 def draw_cost(canvas: Canvas, data: Data) -> None:
@@ -263,39 +258,34 @@ def draw_cost(canvas: Canvas, data: Data) -> None:
 
 SLIDES = [
     Slide(
-        number=4,
         name="pieces",
         section="Tokenization",
         claim="The bytes of the pieces, joined, are the bytes of the sentence.",
         capture=capture_pieces,
-        oracle=judge_pieces,
-        sabotage=spoil_pieces,
+        oracle=oracle_pieces,
+        sabotage=sabotage_pieces,
         draw=draw_pieces,
     ),
     Slide(
-        number=5,
         name="ids",
         section="Tokenization",
         claim="Decoding the ids gives the sentence back, and every id is inside the vocabulary.",
         capture=capture_ids,
-        oracle=judge_ids,
-        sabotage=spoil_ids,
+        oracle=oracle_ids,
+        sabotage=sabotage_ids,
         draw=draw_ids,
     ),
     Slide(
-        number=7,
         name="cost",
         section="Tokenization",
         claim=f"Every sample decodes to itself, and the dearest costs at least {DEAREST_FACTOR} times as many tokens a character "
         f"as {BASELINE}.",
         capture=capture_cost,
-        oracle=judge_cost,
-        sabotage=spoil_cost,
+        oracle=oracle_cost,
+        sabotage=sabotage_cost,
         draw=draw_cost,
     ),
 ]
 
 if __name__ == "__main__":
-    from regen_all import main
-
-    sys.exit(main(["--only", Path(__file__).stem, *sys.argv[1:]]))
+    run_topic(__file__)

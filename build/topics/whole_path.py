@@ -1,22 +1,17 @@
-"""Slide 39: one sentence, five ways to run it: recompute, KV cache, batch, the model server, litellm in front of it.
+"""One sentence, five ways to run it: recompute, KV cache, batch, the model server, litellm in front of it.
 
 It proves that the three ways inside this process give the same tokens, the two over HTTP the same text, and all five the
 same where the server holds the very weights of the model in this process. It needs the model and a server.
 """
 
 import copy
-import sys
-from pathlib import Path
 from typing import Any
-
-if __name__ == "__main__":
-    sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 from pipeline.drawing.canvas import Canvas
 from pipeline.drawing.layout import BODY_TOP, FULL, MARGIN, TILE, WIDTH, Box
 from pipeline.drawing.palette import BLUE, FAINT, GREY, INK, PALE, mix
 from pipeline.lab import Lab
-from pipeline.slide import Data, Slide, Verdict
+from pipeline.slide import Data, Slide, Verdict, run_topic
 
 STEPS = 8
 PIECE = 36  # text height in the rows
@@ -101,7 +96,7 @@ def capture_five_ways(lab: Lab) -> Data:
     }
 
 
-def judge_five_ways(data: Data) -> Verdict:
+def oracle_five_ways(data: Data) -> Verdict:
     inside, outside = data["inside"], data["outside"]
     tokens = sum(run["ids"] == inside[0]["ids"] and len(run["ids"]) > 0 for run in inside)
     texts = [run["text"].rstrip(UNFINISHED) for run in inside] + [run["text"].rstrip(UNFINISHED) for run in outside]
@@ -115,11 +110,11 @@ def judge_five_ways(data: Data) -> Verdict:
     return Verdict(agree and http[0] != "", f"{tokens} of 3 token for token, {two} text over HTTP", "3 of 3, the same text")
 
 
-def spoil_five_ways(data: Data, lab: Lab) -> Data:
+def sabotage_five_ways(data: Data, lab: Lab) -> Data:
     """The text from litellm with one character more."""
-    spoiled = copy.deepcopy(data)
-    spoiled["outside"][-1]["text"] += "."
-    return spoiled
+    sabotaged = copy.deepcopy(data)
+    sabotaged["outside"][-1]["text"] += "."
+    return sabotaged
 
 
 def draw_five_ways(canvas: Canvas, data: Data) -> None:
@@ -166,19 +161,16 @@ def bracket(canvas: Canvas, x: float, top: float, bottom: float, text: str) -> N
 
 SLIDES = [
     Slide(
-        number=39,
         name="five_ways",
         section="The whole path",
         claim="One sentence run five ways: the three in this process agree token for token, the two over HTTP text for text.",
         capture=capture_five_ways,
-        oracle=judge_five_ways,
-        sabotage=spoil_five_ways,
+        oracle=oracle_five_ways,
+        sabotage=sabotage_five_ways,
         draw=draw_five_ways,
         needs=("model", "server"),
     ),
 ]
 
 if __name__ == "__main__":
-    from regen_all import main
-
-    sys.exit(main(["--only", Path(__file__).stem, *sys.argv[1:]]))
+    run_topic(__file__)

@@ -1,34 +1,29 @@
-"""Slides 28-30, concept cards: pages instead of slabs, the block table, continuous batching.
+"""Concept cards: pages instead of slabs, the block table, continuous batching.
 
 Each card is computed from the lengths and sizes that it states, and its oracle checks that arithmetic. No serving engine
 runs here, no clock is read and no speed is claimed. They need neither model nor server.
 """
 
 import copy
-import sys
-from pathlib import Path
-
-if __name__ == "__main__":
-    sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 from pipeline.drawing.canvas import Canvas
 from pipeline.drawing.layout import BODY, GAP, LEADING, NOTE, TILE, TITLE, Box, Share
 from pipeline.drawing.palette import BLUE, GREY, INK, ORANGE
 from pipeline.drawing.sheet import Line
 from pipeline.lab import Lab
-from pipeline.slide import Data, Slide, Verdict
+from pipeline.slide import Data, Slide, Verdict, run_topic
 from pipeline.text import counted
 
-SLAB, PAGE = 64, 16  # slide 28: tokens of room in a slab (the longest request allowed) and in a page
+SLAB, PAGE = 64, 16  # tokens of room in a slab (the longest request allowed) and in a page
 REQUESTS = {"A": 37, "B": 9, "C": 52, "D": 20}  # name -> tokens
 SEQUENCES = {"A": "one hive hums and the keeper lifts a frame of honey", "B": "two foxes cross a frozen field by night"}
-SMALL_PAGE, FREE_PAGES = 4, (5, 2, 7, 0, 3, 6, 1, 4)  # slide 29: tokens a page, pages in the order they are handed out
+SMALL_PAGE, FREE_PAGES = 4, (5, 2, 7, 0, 3, 6, 1, 4)  # the block table: tokens a page, pages in the order they are handed out
 SLABS, PLACES = (50, 780, 130, ...), 80  # pixels: a request's name, its slab, a gap, its pages; how high they are
-SLOTS = 4  # slide 30: rows of the batch
+SLOTS = 4  # rows of the batch
 LENGTHS = {"A": 9, "B": 2, "C": 4, "D": 3, "E": 6, "F": 3, "G": 5, "H": 2}  # name -> tokens to write, in order of arrival
 
 
-# --- 28 · slabs or pages ---
+# --- slabs or pages ---
 
 
 def capture_slab_or_pages(lab: Lab) -> Data:
@@ -50,7 +45,7 @@ def capture_slab_or_pages(lab: Lab) -> Data:
     }
 
 
-def judge_slab_or_pages(data: Data) -> Verdict:
+def oracle_slab_or_pages(data: Data) -> Verdict:
     page, slab = data["page"], data["slab"]
     lengths = [request["tokens"] for request in data["requests"]]
     wastes = [-length % page for length in lengths]  # up to the next multiple
@@ -67,13 +62,13 @@ def judge_slab_or_pages(data: Data) -> Verdict:
     return Verdict(holds, wasted, f"as stated, < {page} a request")
 
 
-def spoil_slab_or_pages(data: Data, lab: Lab) -> Data:
+def sabotage_slab_or_pages(data: Data, lab: Lab) -> Data:
     """One request starts a new page before its last one is full."""
-    spoiled = copy.deepcopy(data)
-    pages = spoiled["requests"][0]["pages"]
+    sabotaged = copy.deepcopy(data)
+    pages = sabotaged["requests"][0]["pages"]
     pages[-1:] = [pages[-1] - 1, 1]
-    spoiled["page_waste"] += data["page"]
-    return spoiled
+    sabotaged["page_waste"] += data["page"]
+    return sabotaged
 
 
 def draw_slab_or_pages(canvas: Canvas, data: Data) -> None:
@@ -119,7 +114,7 @@ def draw_counts(canvas: Canvas, box: Box, used: str, empty: str) -> None:
     canvas.text(*under.east, empty, size=NOTE, color=ORANGE, align="right")
 
 
-# --- 29 · the block table ---
+# --- the block table ---
 
 
 def capture_block_table(lab: Lab) -> Data:
@@ -137,7 +132,7 @@ def capture_block_table(lab: Lab) -> Data:
     return {"page": SMALL_PAGE, "sequences": words, "tables": tables, "pages": pages}
 
 
-def judge_block_table(data: Data) -> Verdict:
+def oracle_block_table(data: Data) -> Verdict:
     pages = data["pages"]
     read = {name: [token for page in table for token in pages[page] if token] for name, table in data["tables"].items()}
     in_order = sum(read[name] == sequence for name, sequence in data["sequences"].items())
@@ -151,12 +146,12 @@ def judge_block_table(data: Data) -> Verdict:
     )
 
 
-def spoil_block_table(data: Data, lab: Lab) -> Data:
+def sabotage_block_table(data: Data, lab: Lab) -> Data:
     """The last entry of one table points at a page of the other."""
-    spoiled = copy.deepcopy(data)
-    first, second = spoiled["tables"].values()
+    sabotaged = copy.deepcopy(data)
+    first, second = sabotaged["tables"].values()
     second[-1] = first[-1]
-    return spoiled
+    return sabotaged
 
 
 def draw_block_table(canvas: Canvas, data: Data) -> None:
@@ -196,7 +191,7 @@ def draw_block_table(canvas: Canvas, data: Data) -> None:
         canvas.put_tiles(rest.place(rest.w, BODY * TILE), sequence, accents=[colors[name]] * len(sequence))
 
 
-# --- 30 · static and continuous batching ---
+# --- static and continuous batching ---
 
 
 def capture_continuous_batching(lab: Lab) -> Data:
@@ -235,7 +230,7 @@ def idle(schedule: list[list[str | None]]) -> int:
     return sum(name is None for slot in schedule for name in slot)
 
 
-def judge_continuous_batching(data: Data) -> Verdict:
+def oracle_continuous_batching(data: Data) -> Verdict:
     static, continuous = data["static"], data["continuous"]
     same = tokens_of(static) == tokens_of(continuous) == data["lengths"]
     timeless = set(data) == {"lengths", "static", "continuous"}  # slots and steps; no reading of a clock could hide
@@ -248,13 +243,13 @@ def judge_continuous_batching(data: Data) -> Verdict:
     )
 
 
-def spoil_continuous_batching(data: Data, lab: Lab) -> Data:
+def sabotage_continuous_batching(data: Data, lab: Lab) -> Data:
     """The longest request is cut short under continuous batching: fewer tokens pass for fewer steps."""
-    spoiled = copy.deepcopy(data)
+    sabotaged = copy.deepcopy(data)
     longest = max(data["lengths"], key=lambda name: data["lengths"][name])
-    slot = next(slot for slot in spoiled["continuous"] if longest in slot)
+    slot = next(slot for slot in sabotaged["continuous"] if longest in slot)
     slot[len(slot) - 1 - slot[::-1].index(longest)] = None
-    return spoiled
+    return sabotaged
 
 
 def draw_continuous_batching(canvas: Canvas, data: Data) -> None:
@@ -299,37 +294,34 @@ def draw_slot(canvas: Canvas, slot: list[str | None], cells: list[Box], color: s
 
 SLIDES = [
     Slide(
-        number=28,
         name="slab_or_pages",
         section="Why vLLM is fast",
         claim="The waste drawn is the waste of the stated lengths, and pages waste less than one page a request.",
         capture=capture_slab_or_pages,
-        oracle=judge_slab_or_pages,
-        sabotage=spoil_slab_or_pages,
+        oracle=oracle_slab_or_pages,
+        sabotage=sabotage_slab_or_pages,
         draw=draw_slab_or_pages,
         kind="concept",
         needs=(),
     ),
     Slide(
-        number=29,
         name="block_table",
         section="Why vLLM is fast",
         claim="Reading through the block table gives each sequence in order, and no page has two owners.",
         capture=capture_block_table,
-        oracle=judge_block_table,
-        sabotage=spoil_block_table,
+        oracle=oracle_block_table,
+        sabotage=sabotage_block_table,
         draw=draw_block_table,
         kind="concept",
         needs=(),
     ),
     Slide(
-        number=30,
         name="continuous_batching",
         section="Why vLLM is fast",
         claim="Static and continuous batching produce the same tokens; continuous leaves fewer slots idle.",
         capture=capture_continuous_batching,
-        oracle=judge_continuous_batching,
-        sabotage=spoil_continuous_batching,
+        oracle=oracle_continuous_batching,
+        sabotage=sabotage_continuous_batching,
         draw=draw_continuous_batching,
         kind="concept",
         needs=(),
@@ -337,6 +329,4 @@ SLIDES = [
 ]
 
 if __name__ == "__main__":
-    from regen_all import main
-
-    sys.exit(main(["--only", Path(__file__).stem, *sys.argv[1:]]))
+    run_topic(__file__)

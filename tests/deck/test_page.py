@@ -11,12 +11,12 @@ import sys
 import threading
 import urllib.error
 import urllib.request
-from collections import Counter
 
 import pytest
 from PIL import Image
 
 from deck_fixtures import HOSTILE
+from decks import ONE_CALL
 from pipeline.deck import page as deck_page
 from pipeline.deck import present
 from pipeline.paths import REPO
@@ -32,19 +32,19 @@ def test_the_committed_deck_is_under_eight_megabytes_and_shows_every_slide(deck,
 
 @pytest.mark.parametrize("count", [1, 17, 33, 39])
 def test_any_number_of_slides_makes_a_deck(made, count):
-    page = deck_page.html(made(count))
+    page = deck_page.html(ONE_CALL, made(count))
     assert page.count("<section ") == count
     assert page.count('class="unseen" id="heading-') == count
     assert f"</b> / {count}</span>" in page
 
 
 def test_one_slide_from_the_middle_makes_a_deck(made):
-    page = deck_page.html(made(1, first=21))
-    assert 'id="slide-21"' in page and "Part 1 · The mechanics of one token" in page
+    page = deck_page.html(ONE_CALL, made(1, first=21))
+    assert 'id="slide-21"' in page and '<span class="part">A part</span>' in page
 
 
 def test_tokens_claims_and_sentences_are_escaped(made):
-    page = deck_page.html(made(2))
+    page = deck_page.html(ONE_CALL, made(2))
     for token in HOSTILE:
         shown = html.escape(token.replace("\n", "\\n").replace("\t", "\\t").replace("\u202e", "\\u{202e}").replace(" ", "␣"))
         assert f'<code class="tok">{shown}</code>' in page
@@ -83,7 +83,7 @@ def test_the_evidence_names_what_was_measured_and_how_to_take_it_again(made):
     assert rows["Model"] == "a-model" and rows["Model sha256"] == "ab" * 32 and rows["Model revision"] == "not reported"
     assert rows["Server"] == "a-server" and rows["Server model"] == "served-model" and rows["Server digest"] == "not reported"
     assert rows["Versions"] == "numpy 2, torch 1" and rows["Seed"] == "20"
-    assert "python build/regen_all.py --only made_1/slide_1 --force" in deck_page.html(made(1))
+    assert "python build/regen_all.py --only made_1/slide_1 --force" in deck_page.html(ONE_CALL, made(1))
 
 
 def test_a_slide_without_a_model_has_evidence_too(made):
@@ -100,20 +100,11 @@ def test_the_title_counts_what_the_deck_holds(made):
     assert dict(deck_page.title_facts(made(1, model=None))) == {"In this deck": "1 photograph"}
 
 
-def test_parts_begin_where_the_storyboard_says():
-    assert Counter(deck_page.part_of(number) for number in range(1, 40)) == {
-        "One call, taken apart": 3,
-        "Part 1 · The mechanics of one token": 24,
-        "Two ideas, before the code": 6,
-        "Part 2 · Serving it for real": 6,
-    }
-
-
 def test_the_same_deck_gives_the_same_page_whatever_the_hash_seed(deck):
     code = (
-        "import hashlib; from deck_fixtures import committed_deck; from pipeline.deck import page as deck_page, powerpoint;"
-        "deck = committed_deck();"
-        "print(hashlib.sha256(deck_page.html(deck).encode()).hexdigest(), hashlib.sha256(powerpoint.pptx(deck)).hexdigest())"
+        "from hashlib import sha256; from decks import ONE_CALL; from deck_fixtures import committed_deck;"
+        "from pipeline.deck import page, powerpoint; deck = committed_deck();"
+        "print(sha256(page.html(ONE_CALL, deck).encode()).hexdigest(), sha256(powerpoint.pptx(ONE_CALL, deck)).hexdigest())"
     )
     said = {
         subprocess.run(
@@ -126,7 +117,7 @@ def test_the_same_deck_gives_the_same_page_whatever_the_hash_seed(deck):
         for seed in ("1", "2")
     }
     assert len(said) == 1
-    assert hashlib.sha256(deck_page.html(deck).encode()).hexdigest() in said.pop()
+    assert hashlib.sha256(deck_page.html(ONE_CALL, deck).encode()).hexdigest() in said.pop()
 
 
 # --- make present ---

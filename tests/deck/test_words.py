@@ -32,7 +32,7 @@ def capture_of_a_topic(lab): ...
 
 capture_of_a_topic.__module__ = "topics.a_topic"
 UNCALLED: Any = None  # words read only the id of a slide
-SLIDE = Slide(5, "one", "Topic", "a claim", capture_of_a_topic, UNCALLED, UNCALLED, UNCALLED)
+SLIDE = Slide("one", "Topic", "a claim", capture_of_a_topic, UNCALLED, UNCALLED, UNCALLED)
 
 
 def render(folder: Path, body: str, alt: str = "An image.", notes: str = "Say it.", **data) -> words.Rendered:

@@ -237,8 +237,8 @@ def test_bfloat16_on_purpose_is_told_and_gives_other_logits(gpt2_folder):
     import torch
 
     choice, ids = choose(str(gpt2_folder)), torch.tensor([[464, 3290]])
-    spoiled = choice.load(dtype="bfloat16")
-    assert spoiled.provenance["dtype"] == "bfloat16"
+    sabotaged = choice.load(dtype="bfloat16")
+    assert sabotaged.provenance["dtype"] == "bfloat16"
     with torch.inference_mode():
-        gap = (spoiled.model(ids).logits.float() - choice.load().model(ids).logits).abs().max()
+        gap = (sabotaged.model(ids).logits.float() - choice.load().model(ids).logits).abs().max()
     assert float(gap) > 1e-2  # eight bits of mantissa on logits of about ten

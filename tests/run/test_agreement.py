@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-import regen_all
 from clones import copy_project, run
+from decks import ONE_CALL
 from pipeline.checksum import file_sha256
 from pipeline.paths import COMMITTED, Out
 from pipeline.run import compare, manifest
-from topics import slides
+from pipeline.run.flags import parser, with_the_decks_own_sources
 
-TITLE = next(slide for slide in slides() if slide.id == "opening/title")
+TITLE = next(slide for slide in ONE_CALL.slides if slide.id == "opening/title")
 
 
 @pytest.fixture
@@ -100,14 +100,14 @@ def test_a_check_takes_the_model_and_the_server_of_the_captures_it_compares_with
     entry = known.entries[TITLE.id]
     fields = {**vars(entry), "model": model, "server": server, "flags": flags}
     known = manifest.Manifest(COMMITTED, {TITLE.id: manifest.Entry(**fields)})
-    asked = regen_all.with_the_decks_own_sources(regen_all.parser().parse_args(["--check"]), [TITLE], known)
+    asked = with_the_decks_own_sources(parser().parse_args(["--check"]), [TITLE], known)
     assert (asked.model, asked.server) == expected[:2]
     assert expected[2] is None or asked.sentence == expected[2]
 
 
 def test_a_check_that_is_told_another_model_takes_that():
-    asked = regen_all.parser().parse_args(["--check", "--model", "gpt2"])
-    assert regen_all.with_the_decks_own_sources(asked, [TITLE], manifest.read(COMMITTED)).model == "gpt2"
+    asked = parser().parse_args(["--check", "--model", "gpt2"])
+    assert with_the_decks_own_sources(asked, [TITLE], manifest.read(COMMITTED)).model == "gpt2"
 
 
 def test_a_damaged_manifest_never_publishes_a_part_as_the_whole(clone):

@@ -5,13 +5,13 @@ import json
 
 import pytest
 
+from decks import ONE_CALL
 from pipeline.lab import Lab
 from pipeline.paths import COMMITTED, Out
 from pipeline.run import manifest
 from pipeline.run.check import check
 from pipeline.run.compare import differences, other_source
 from pipeline.slide import Tolerance
-from topics import slides
 
 CLOSE = Tolerance(atol=0.01, rtol=0)
 
@@ -57,11 +57,11 @@ def test_a_capture_of_another_model_or_server_is_not_comparable():
 
 
 def server_slide() -> str:
-    return next(slide.id for slide in slides() if "server" in slide.needs)
+    return next(slide.id for slide in ONE_CALL.slides if "server" in slide.needs)
 
 
 def test_no_capture_of_this_model_drifts_and_a_tampered_one_does(lab: Lab, tmp_path):
-    chosen = [slide for slide in slides() if slide.topic in ("opening", "kv_cache", "why_vllm")]
+    chosen = [slide for slide in ONE_CALL.slides if slide.topic in ("opening", "kv_cache", "why_vllm")]
     if committed("opening/title")["provenance"]["model"]["sha256"] != lab.loaded.provenance["sha256"]:
         pytest.skip("the committed captures are of another model than the one found here")
     assert [one.drift for one in check(chosen, lab, manifest.read(COMMITTED))] == [[] for _ in chosen]

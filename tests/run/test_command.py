@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from clones import copy_project, elsewhere, run
+from decks import ONE_CALL
 from pipeline.command import for_shell
 from pipeline.paths import BUILD, COMMITTED, REPO
-from topics import TOPICS, slides
 
 REGEN = str(BUILD / "regen_all.py")
 WITHOUT = """
@@ -52,7 +52,7 @@ def without(absent: list[str], *flags: str, build: Path = BUILD) -> subprocess.C
 def test_verify_asserts_every_oracle_without_torch_or_matplotlib():
     done = without(["torch", "transformers", "matplotlib", "litellm"], "--verify")
     assert done.returncode == 0, done.stderr
-    assert f"{len(slides())} slides, {len(slides())} oracles hold" in done.stdout
+    assert f"{len(ONE_CALL.slides)} slides, {len(ONE_CALL.slides)} oracles hold" in done.stdout
     assert "IMPORTED []" in done.stdout
 
 
@@ -64,11 +64,11 @@ def test_a_run_after_a_run_that_did_something_finds_nothing_to_do(tmp_path):
 
 def test_redraw_by_one_worker_needs_no_torch_and_gives_the_committed_bytes(tmp_path):
     folder = copy_project(tmp_path / "clone")
-    for slide in slides():
+    for slide in ONE_CALL.slides:
         (folder / "figures" / f"{slide.id}.png").unlink()
     done = without(["torch", "transformers", "litellm"], "--redraw", "--jobs", "1", build=folder / "build")
     assert done.returncode == 0, done.stderr
-    for slide in slides():
+    for slide in ONE_CALL.slides:
         assert (folder / "figures" / f"{slide.id}.png").read_bytes() == COMMITTED.figure(slide.id).read_bytes(), slide.id
 
 
@@ -160,7 +160,7 @@ def test_a_model_that_is_not_there_is_one_line():
 
 def test_an_unknown_topic_is_one_line_naming_the_topics():
     line = refused("--only", "nothing", code=2)
-    assert all(topic in line for topic in TOPICS)
+    assert all(topic in line for topic in ONE_CALL.topics)
 
 
 @pytest.mark.parametrize("flags", [["--jobs", "x"], ["--nothing"], ["--verify", "--redraw"], ["--only"]])
@@ -216,7 +216,7 @@ def test_a_failing_oracle_publishes_nothing_and_is_tried_again(tmp_path):
     topic = folder / "build/topics/why_vllm.py"
     good = topic.read_text("utf-8")
     before = (folder / "deck/index.html").read_bytes()
-    name = slides()[[s.topic for s in slides()].index("why_vllm")].oracle.__name__
+    name = ONE_CALL.slides[[s.topic for s in ONE_CALL.slides].index("why_vllm")].oracle.__name__
     topic.write_text(
         re.sub(rf"(def {name}\([^)]*\)[^\n]*:\n)", r"\1    return Verdict(False, 'nothing', 'never')\n", good), "utf-8"
     )
@@ -233,8 +233,8 @@ def test_a_failing_oracle_publishes_nothing_and_is_tried_again(tmp_path):
 
 def test_json_is_one_document_with_every_slide():
     document = json.loads(run(REPO, "--verify", "--json"))
-    assert [row["number"] for row in document["slides"]] == list(range(1, 40))
-    assert document["exit"] == 0 and document["holding"] == len(slides())
+    assert [row["number"] for row in document["slides"]] == list(range(1, len(ONE_CALL.slides) + 1))
+    assert document["exit"] == 0 and document["holding"] == len(ONE_CALL.slides)
 
 
 def test_an_error_with_json_is_in_the_document():
@@ -249,7 +249,7 @@ def test_quiet_prints_nothing_when_all_is_well():
 
 def test_list_names_every_slide_once():
     listed = run(REPO, "--list").splitlines()
-    assert [line.split()[1] for line in listed] == [slide.id for slide in slides()]
+    assert [line.split()[1] for line in listed] == [slide.id for slide in ONE_CALL.slides]
 
 
 def test_debug_shows_the_traceback_that_is_hidden_otherwise():
@@ -257,7 +257,7 @@ def test_debug_shows_the_traceback_that_is_hidden_otherwise():
     assert "Traceback" in done.stderr
 
 
-@pytest.mark.parametrize("topic", TOPICS)
+@pytest.mark.parametrize("topic", ONE_CALL.topics)
 def test_a_topic_script_runs_alone_from_anywhere(topic, tmp_path):
     done = ran(
         [sys.executable, str(BUILD / "topics" / f"{topic}.py"), "--list"],
@@ -288,7 +288,7 @@ def test_an_interrupted_build_says_so_in_one_line_and_keeps_the_deck(number, cod
 
 def test_a_terminal_without_unicode_gets_every_line_and_json_stays_json():
     done = ran([sys.executable, REGEN, "--verify"], env={**elsewhere(), "PYTHONIOENCODING": "ascii"})
-    assert done.returncode == 0 and f"{len(slides())} oracles hold" in done.stdout, done.stderr
+    assert done.returncode == 0 and f"{len(ONE_CALL.slides)} oracles hold" in done.stdout, done.stderr
     done = ran([sys.executable, REGEN, "--verify", "--json"], env={**elsewhere(), "PYTHONIOENCODING": "ascii"})
     assert json.loads(done.stdout)["exit"] == 0
 

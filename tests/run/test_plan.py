@@ -1,5 +1,6 @@
 """Staleness: what an edit makes stale, what it leaves alone, and that the reason is said."""
 
+import ast
 import json
 import re
 from collections.abc import Callable
@@ -8,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from clones import copy_project, edit, run
+from decks import ONE_CALL
 from pipeline.errors import BadInput
 from pipeline.paths import Out
-from pipeline.run import fingerprint, manifest, plan
-from topics import slides
+from pipeline.run import fingerprint, manifest, plan, sources
 
-EVERY = {slide.id for slide in slides()}
-MODEL_SLIDES = {slide.id for slide in slides() if "model" in slide.needs}
+EVERY = {slide.id for slide in ONE_CALL.slides}
+MODEL_SLIDES = {slide.id for slide in ONE_CALL.slides if "model" in slide.needs}
 
 
 @pytest.fixture
@@ -53,8 +54,8 @@ def test_editing_a_capture_function_retakes_its_slide_only(clone):
 
 
 def test_editing_an_oracle_asserts_and_redraws_its_slide_without_retaking(clone):
-    edit(clone / "build/topics/opening.py", inside("judge_title", "size = 1"))
-    assert explained(clone) == {"opening/title": ([], ["opening.py:judge_title changed"])}
+    edit(clone / "build/topics/opening.py", inside("oracle_title", "size = 1"))
+    assert explained(clone) == {"opening/title": ([], ["opening.py:oracle_title changed"])}
 
 
 def test_editing_a_constant_makes_stale_only_what_reaches_it(clone):
@@ -81,15 +82,61 @@ def test_editing_the_canvas_redraws_everything_and_retakes_nothing(clone):
     assert all(not take for take, _ in stale.values())
 
 
-def test_editing_the_lab_retakes_everything(clone):
-    edit(clone / "build/pipeline/lab.py", lambda source: source + "\nUNUSED = 1\n")
-    assert {slide for slide, (take, _) in explained(clone).items() if "pipeline/lab.py changed" in take} == EVERY
+@pytest.mark.parametrize("module", ["lab", "run/taking"])
+def test_editing_what_every_capture_is_taken_with_retakes_everything(clone, module):
+    edit(clone / f"build/pipeline/{module}.py", lambda source: source + "\nUNUSED = 1\n")
+    assert {slide for slide, (take, _) in explained(clone).items() if f"pipeline/{module}.py changed" in take} == EVERY
 
 
-def test_a_comment_or_a_blank_line_makes_nothing_stale(clone):
+def with_other_docstrings(source: str) -> str:
+    """The same code in another layout, with other docstrings and other comments."""
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node):
+            node.body[0] = ast.Expr(ast.Constant("Another.\n\nMuch longer."))
+    return ast.unparse(tree).replace(":\n", ":  # a comment\n\n")
+
+
+def test_comments_docstrings_and_layout_make_nothing_stale(clone):
     for path in (clone / "build").rglob("*.py"):
-        path.write_text("# a comment\n\n" + path.read_text("utf-8"), "utf-8")
+        edit(path, with_other_docstrings)
     assert explained(clone) == {}
+
+
+def test_a_topic_more_or_in_another_order_makes_no_slide_stale(clone):
+    edit(
+        clone / "build/topics/__init__.py",
+        lambda source: source.replace('"opening",\n    "tokenization"', '"tokenization",\n    "opening"'),
+    )
+    assert explained(clone) == {}
+
+
+def test_editing_what_decides_staleness_makes_nothing_stale(clone):
+    edit(clone / "build/pipeline/run/plan.py", lambda source: source + "\nUNUSED = 1\n")
+    assert explained(clone) == {}
+
+
+def test_editing_what_only_a_function_imports_retakes_its_slides(clone):
+    edit(clone / "build/pipeline/serving/gateway.py", lambda source: source + "\nUNUSED = 1\n")
+    stale = explained(clone)
+    assert set(stale) == {"one_shape/native_and_normalised", "one_shape/direct_and_through", "whole_path/five_ways"}
+    assert all(take == ["pipeline/serving/gateway.py changed"] for take, _ in stale.values())
+
+
+def test_another_kind_redraws_its_slide(clone):
+    edit(
+        clone / "build/topics/opening.py",
+        lambda source: source.replace("    Slide(\n", '    Slide(\n        kind="concept",\n', 1),
+    )
+    assert list(explained(clone).values()) == [([], ["its kind and needs changed"])]
+
+
+def test_a_run_with_nothing_to_do_parses_nothing_and_keeps_what_it_read(clone):
+    explained(clone)
+    kept = (clone / "build/.sources.json").stat()
+    explained(clone)
+    again = (clone / "build/.sources.json").stat()
+    assert (again.st_ino, again.st_mtime_ns) == (kept.st_ino, kept.st_mtime_ns)  # written anew whenever anything is parsed
 
 
 def test_another_matplotlib_redraws_and_another_torch_retakes(clone):
@@ -103,7 +150,8 @@ def test_another_matplotlib_redraws_and_another_torch_retakes(clone):
 
 def test_another_sentence_retakes_what_reads_it(clone):
     stale = explained(clone, "--sentence", "Another one", "--out", str(clone))
-    assert {slide for slide, (take, _) in stale.items() if "sentence changed" in take} == {s.id for s in slides() if s.needs}
+    readers = {slide.id for slide in ONE_CALL.slides if slide.needs}
+    assert {slide for slide, (take, _) in stale.items() if "sentence changed" in take} == readers
 
 
 def test_a_capture_from_another_machine_is_taken_again_here(clone):
@@ -139,9 +187,9 @@ def test_a_damaged_manifest_makes_everything_stale_instead_of_crashing(clone):
 
 def test_an_unknown_topic_or_slide_is_named():
     with pytest.raises(BadInput, match="kv_cash"):
-        plan.select(slides(), ["kv_cash"])
+        plan.select(ONE_CALL.slides, ["kv_cash"])
     with pytest.raises(BadInput, match="opening/nothing"):
-        plan.select(slides(), ["opening/nothing"])
+        plan.select(ONE_CALL.slides, ["opening/nothing"])
 
 
 def test_every_pin_that_staleness_depends_on_stands_in_the_requirements():
@@ -151,4 +199,4 @@ def test_every_pin_that_staleness_depends_on_stands_in_the_requirements():
 
 def test_every_module_that_staleness_depends_on_exists():
     for name in (*plan.CAPTURE_MODULES, *plan.MODEL_MODULES, *plan.SERVER_MODULES, *plan.DRAW_MODULES, *plan.DECK_MODULES):
-        assert fingerprint.module_path(name), name
+        assert name in sources.every(), name

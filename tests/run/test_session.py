@@ -6,15 +6,16 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from decks import ONE_CALL
 from pipeline.model import find as find_model
 from pipeline.model.find import ModelChoice
 from pipeline.run.build import Row
 from pipeline.run.console import Screen
-from pipeline.run.plan import Setting
-from pipeline.run.session import Sitting
+from pipeline.run.found import Found
+from pipeline.run.session import Session
+from pipeline.run.setting import Setting
 from pipeline.serving.choice import ServerChoice
 from pipeline.slide import Verdict
-from topics import slides
 
 SERVED = ServerChoice("transformers serve", "transformers serve", "its identity", ())
 
@@ -27,8 +28,8 @@ def nothing(*told: object) -> None:
 def test_the_embedded_server_serves_the_embedded_model_whatever_a_folder_is_called(custom, monkeypatch, loaded_model):
     monkeypatch.setattr(find_model, "embedded_folder", lambda say, progress: Path("/the/embedded/one"))
     choice = ModelChoice(find_model.EMBEDDED, "identity", custom, (), lambda say, progress, dtype: loaded_model)
-    with Sitting(Setting("Hi", "", ""), choice, SERVED, nothing, nothing) as sitting:
-        assert sitting._served_folder() == (Path("/the/embedded/one") if custom else loaded_model.path)
+    with Session(Found(choice, SERVED, Setting("Hi", "", "")), nothing, nothing) as session:
+        assert session._served_folder() == (Path("/the/embedded/one") if custom else loaded_model.path)
 
 
 def test_a_download_has_a_bar_until_the_slide_is_taken():
@@ -41,5 +42,5 @@ def test_a_download_has_a_bar_until_the_slide_is_taken():
         screen.fetching("model.safetensors", 125_400_000, 548_000_000)
         (task,) = [task for task in screen._progress.tasks if task.description == "model.safetensors"]
         assert (task.completed, task.total) == (125, 548)
-        screen.taken(slides()[0], Row(slides()[0], Verdict(True, "", "")))
+        screen.taken(ONE_CALL.slides[0], Row(ONE_CALL.slides[0], Verdict(True, "", "")))
         assert [task.description for task in screen._progress.tasks] == ["photographing", "drawing"]

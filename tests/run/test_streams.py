@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from clones import copy_project, elsewhere
+from decks import ONE_CALL
 from pipeline.paths import BUILD
-from topics import slides
 
 REGEN = [sys.executable, str(BUILD / "regen_all.py")]
 FULL = Path("/dev/full")
@@ -102,7 +102,7 @@ def test_ctrl_c_while_modules_are_still_imported_is_one_line(moment):
 
 def test_a_python_that_adds_no_folder_to_its_path_runs_the_command_and_a_topic():
     env = {**elsewhere(), "PYTHONSAFEPATH": "1"}
-    assert len(ran("--list", env=env).stdout.splitlines()) == len(slides())
+    assert len(ran("--list", env=env).stdout.splitlines()) == len(ONE_CALL.slides)
     script = str(BUILD / "topics" / "opening.py")
     done = subprocess.run([sys.executable, script, "--list"], capture_output=True, text=True, env=env)
     assert len(done.stdout.splitlines()) == 3, done.stderr

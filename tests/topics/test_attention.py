@@ -1,4 +1,4 @@
-"""Slides 10-11: the rule that picks the head, what a mask leaves of the weights, and what a later token may change."""
+"""Attention and every logit: the rule that picks the head, what a mask leaves, what a later token may change."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Slide 27: the ratio is read off medians and must be above 1."""
+"""What a batch gains: the ratio is read off medians and must be above 1."""
 
 import pytest
 
@@ -11,5 +11,5 @@ def test_a_batch_of_eight_must_make_more_tokens_than_one(ratio: float, holds: bo
         {"batch": size, "seconds": [rate] * batch_gain.ROUNDS, "tokens_per_second": size * batch_gain.STEPS / rate}
         for size, rate in zip(batch_gain.BATCHES, (1.0, 1.0, 1.0, 8 / ratio, 1.0), strict=True)
     ]
-    verdict = batch_gain.judge_throughput({"runs": runs, "steps": batch_gain.STEPS, "rounds": batch_gain.ROUNDS, "prefix": 1})
+    verdict = batch_gain.oracle_throughput({"runs": runs, "steps": batch_gain.STEPS, "rounds": batch_gain.ROUNDS, "prefix": 1})
     assert verdict.holds == holds

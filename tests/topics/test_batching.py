@@ -61,14 +61,14 @@ def test_every_padded_row_goes_wrong_without_mask_and_positions(kind: str, reque
 
 
 def test_a_differing_answer_is_refused_even_with_a_small_difference(lab: Lab, captured):
-    spoiled = copy.deepcopy(captured(SAME_LOGITS, lab))
-    spoiled["rows"][0]["next"]["careful"]["id"] += 1
+    sabotaged = copy.deepcopy(captured(SAME_LOGITS, lab))
+    sabotaged["rows"][0]["next"]["careful"]["id"] += 1
     with pytest.raises(OracleFailure):
-        assert_holds(SAME_LOGITS, spoiled)
+        assert_holds(SAME_LOGITS, sabotaged)
 
 
 def test_a_difference_told_smaller_than_the_logits_show_is_refused(lab: Lab, captured):
-    spoiled = copy.deepcopy(captured(SAME_LOGITS, lab))
-    spoiled["rows"][0]["logits"][0]["careful"] += 10 * BOUND
+    sabotaged = copy.deepcopy(captured(SAME_LOGITS, lab))
+    sabotaged["rows"][0]["logits"][0]["careful"] += 10 * BOUND
     with pytest.raises(OracleFailure):
-        assert_holds(SAME_LOGITS, spoiled)
+        assert_holds(SAME_LOGITS, sabotaged)

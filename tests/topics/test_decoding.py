@@ -1,4 +1,4 @@
-"""Slide 17 and the chi-square test it is judged by."""
+"""Three ways to decode, and the chi-square test they are judged by."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Slides 8-9: parameters by their closed forms, norms by their definitions, and models of other builds."""
+"""Parameters by their closed forms, norms by their definitions, and models of other builds."""
 
 import json
 from math import prod
@@ -96,8 +96,8 @@ def test_a_part_left_out_of_the_opened_block_is_refused(lab, captured):
 def test_the_dropped_layer_is_put_back(gpt2_lab, captured):
     data, layers = captured(ANATOMY, gpt2_lab), list(anatomy(gpt2_lab).layers)
     before = gpt2_lab.logits(gpt2_lab.ids)
-    spoiled = ANATOMY.sabotage(data, gpt2_lab)
-    assert len(spoiled["stages"]) == len(data["stages"]) - 1
+    sabotaged = ANATOMY.sabotage(data, gpt2_lab)
+    assert len(sabotaged["stages"]) == len(data["stages"]) - 1
     assert list(anatomy(gpt2_lab).layers) == layers
     assert np.array_equal(gpt2_lab.logits(gpt2_lab.ids), before)
 

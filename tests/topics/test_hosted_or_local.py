@@ -1,4 +1,4 @@
-"""Slide 33: two requests that differ in three fields and in nothing else."""
+"""Two requests that differ in three fields and in nothing else."""
 
 import json
 

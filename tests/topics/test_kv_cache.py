@@ -1,4 +1,4 @@
-"""Slides 18-19: what the cache holds and weighs, for models of both shapes."""
+"""What the cache holds and weighs, for models of both shapes."""
 
 import copy
 
@@ -10,7 +10,7 @@ from pipeline.model import find as find_model
 from pipeline.model.kv import bytes_of_a_token, counted_bytes, read, shape
 from pipeline.settings import DEFAULT_SENTENCE
 from small_models import build_llama
-from topics.kv_cache import FED_ONE_BY_ONE, capture_growth, capture_stored, feed, judge_growth, judge_stored, spoil_stored
+from topics.kv_cache import FED_ONE_BY_ONE, capture_growth, capture_stored, feed, oracle_growth, oracle_stored, sabotage_stored
 
 
 @pytest.fixture(scope="module")
@@ -60,18 +60,18 @@ def test_a_cache_is_changed_in_place_and_so_copied_before_it_is_used_twice(gpt2_
 def test_counting_the_wrong_heads_fails_for_both_shapes(name, request):
     lab = request.getfixturevalue(name)
     data = capture_stored(lab)
-    assert judge_stored(data).holds
-    assert not judge_stored(spoil_stored(data, lab)).holds
+    assert oracle_stored(data).holds
+    assert not oracle_stored(sabotage_stored(data, lab)).holds
 
 
 @pytest.mark.parametrize("words", [1, 9, 10, 11, 40])
 def test_every_step_adds_the_same_bytes_whatever_the_length(gpt2_lab, words):
     lab = Lab(" bee" * words, lambda: gpt2_lab.loaded)
     data = capture_growth(lab)
-    assert judge_growth(data).holds
+    assert oracle_growth(data).holds
     assert len(data["steps"]) == min(FED_ONE_BY_ONE, words + len(lab.completion))
 
 
 def test_a_step_that_adds_two_positions_fails(gpt2_lab):
     data = {**capture_growth(gpt2_lab), **feed(gpt2_lab, doubled=0)}
-    assert not judge_growth(data).holds
+    assert not oracle_growth(data).holds

@@ -1,4 +1,4 @@
-"""Slides 22-24: the arithmetic counted is the arithmetic done, the clock is read as a ratio, the tokens are the same."""
+"""The arithmetic counted is the arithmetic done, the clock is read as a ratio, the tokens are the same."""
 
 import copy
 
@@ -14,10 +14,10 @@ from topics.kv_cost import (
     TIE,
     capture_milliseconds,
     comparable,
-    judge_long_completion,
-    judge_milliseconds,
-    judge_operations,
     operations,
+    oracle_long_completion,
+    oracle_milliseconds,
+    oracle_operations,
     timed,
 )
 
@@ -51,16 +51,16 @@ def test_a_recompute_of_m_tokens_costs_m_cached_steps(name, request, captured):
         assert step["recompute"] == step["prefix"] * step["cached"]
 
 
-@pytest.mark.parametrize("spoiled", ["ratio", "totals", "prefix"])
-def test_operations_that_do_not_add_up_are_refused(spoiled, gpt2_lab, captured):
+@pytest.mark.parametrize("sabotaged", ["ratio", "totals", "prefix"])
+def test_operations_that_do_not_add_up_are_refused(sabotaged, gpt2_lab, captured):
     data = captured(OPERATIONS, gpt2_lab)
-    if spoiled == "ratio":
+    if sabotaged == "ratio":
         data["ratio"] *= 1.01
-    elif spoiled == "totals":
+    elif sabotaged == "totals":
         data["totals"]["cached"] += 1
     else:
         data["steps"][3]["prefix"] += 1
-    assert not judge_operations(data).holds
+    assert not oracle_operations(data).holds
 
 
 def test_a_short_context_is_never_exceeded(gpt2_lab):
@@ -73,13 +73,13 @@ def test_the_ratio_is_that_of_the_medians_and_its_spread_that_of_the_rounds():
     reading = timed(64, [30.0, 20.0, 900.0, 22.0, 21.0], [10.0, 11.0, 10.0, 10.0, 400.0])
     assert reading["ratio"] == 2.2
     assert reading["rounds"][0] == 3.0
-    assert judge_milliseconds({"readings": [reading]}).holds
+    assert oracle_milliseconds({"readings": [reading]}).holds
 
 
 def test_a_stated_ratio_that_the_series_do_not_give_is_refused():
     reading = timed(64, [30.0] * 5, [10.0] * 5)
-    assert not judge_milliseconds({"readings": [{**reading, "ratio": 4.0}]}).holds
-    assert not judge_milliseconds({"readings": [{**reading, "rounds": [4.0] * 5}]}).holds
+    assert not oracle_milliseconds({"readings": [{**reading, "ratio": 4.0}]}).holds
+    assert not oracle_milliseconds({"readings": [{**reading, "rounds": [4.0] * 5}]}).holds
 
 
 def test_after_a_tie_two_completions_are_no_longer_compared(gpt2_lab, captured):
@@ -88,8 +88,8 @@ def test_after_a_tie_two_completions_are_no_longer_compared(gpt2_lab, captured):
     parted = copy.deepcopy(data)
     for step in parted["steps"][7:]:
         step["with"] = {"id": step["without"]["id"] + 1, "text": "?"}
-    assert not judge_long_completion(parted).holds
+    assert not oracle_long_completion(parted).holds
     parted["steps"][7]["lead"], parted["compared"] = TIE / 2, 7
-    verdict = judge_long_completion(parted)
+    verdict = oracle_long_completion(parted)
     assert verdict.holds
     assert "tie" in verdict.measured

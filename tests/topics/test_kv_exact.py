@@ -1,4 +1,4 @@
-"""Slides 20-21: the cache keeps its past and changes no answer, and what would change it is found out."""
+"""The cache keeps its past and changes no answer, and what would change it is found out."""
 
 import copy
 
@@ -10,7 +10,7 @@ from pipeline.model import find as find_model
 from pipeline.settings import DEFAULT_SENTENCE
 from pipeline.slide import OracleFailure, assert_holds
 from small_models import build_llama
-from topics.kv_exact import BOUND, SLIDES, beside_recompute, judge_beside, judge_past, watch
+from topics.kv_exact import BOUND, SLIDES, beside_recompute, oracle_beside, oracle_past, watch
 
 PAST, BESIDE = SLIDES
 
@@ -25,10 +25,10 @@ def llama_lab(tmp_path_factory) -> Lab:
 def test_one_cached_key_moved_by_its_last_bit_is_found(name, request, captured):
     lab = request.getfixturevalue(name)
     good = captured(PAST, lab)
-    assert judge_past(good).holds
+    assert oracle_past(good).holds
     nudged = {**good, **watch(lab, nudged=True)}
     assert sum(sum(map(sum, step["changed"])) for step in nudged["steps"]) > 0
-    assert not judge_past(nudged).holds
+    assert not oracle_past(nudged).holds
 
 
 @pytest.mark.parametrize("name", ["lab", "llama_lab", "gpt2_lab"])
@@ -69,7 +69,7 @@ def assert_refused(low: Lab) -> None:
 def test_a_logit_that_was_stored_wrong_is_found(captured, gpt2_lab):
     data = captured(BESIDE, gpt2_lab)
     data["steps"][2]["cached"][0] += 2 * BOUND
-    assert not judge_beside(data).holds
+    assert not oracle_beside(data).holds
 
 
 def test_another_winner_is_refused_unless_the_two_tie(captured, gpt2_lab):
@@ -80,11 +80,11 @@ def test_another_winner_is_refused_unless_the_two_tie(captured, gpt2_lab):
 
     def let_other_win(lead: float) -> dict:
         told = copy.deepcopy(data)
-        spoiled = told["steps"][1]
-        spoiled["recomputed"][other] = spoiled["recomputed"][winner] - lead
-        spoiled["cached"][other] = spoiled["cached"][winner] + 1e-4
-        spoiled["cached_top"] = {"id": spoiled["sample"][other], "text": "", "logit": spoiled["cached"][other]}
+        sabotaged = told["steps"][1]
+        sabotaged["recomputed"][other] = sabotaged["recomputed"][winner] - lead
+        sabotaged["cached"][other] = sabotaged["cached"][winner] + 1e-4
+        sabotaged["cached_top"] = {"id": sabotaged["sample"][other], "text": "", "logit": sabotaged["cached"][other]}
         return told
 
-    assert judge_beside(let_other_win(lead=5e-4)).holds
-    assert not judge_beside(let_other_win(lead=0.1)).holds
+    assert oracle_beside(let_other_win(lead=5e-4)).holds
+    assert not oracle_beside(let_other_win(lead=0.1)).holds

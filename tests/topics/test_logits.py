@@ -1,4 +1,4 @@
-"""Slides 12-14: order, shares and the lens, against what they must be by definition."""
+"""Order, shares and the lens, against what they must be by definition."""
 
 import itertools
 import json

@@ -1,4 +1,4 @@
-"""What is particular to slide 6: the replay of a word's merges, for any word and any text."""
+"""The replay of a word's merges, for any word and any text."""
 
 from itertools import pairwise
 

@@ -1,4 +1,4 @@
-"""Slides 34 and 35 on servers of either dialect, on hostile sentences, and on servers that fail."""
+"""One request and where its time goes, on servers of either dialect, on hostile sentences, on servers that fail."""
 
 import copy
 
@@ -82,7 +82,7 @@ def test_a_server_that_fails_leaves_no_half_true_capture(slide, fault):
 
 
 @pytest.mark.parametrize(
-    "spoil",
+    "sabotage",
     [
         lambda data: data.update(text=""),
         lambda data: data.update(answered_model="llama3:8b"),
@@ -91,30 +91,30 @@ def test_a_server_that_fails_leaves_no_half_true_capture(slide, fault):
         lambda data: data.update(total_tokens=data["prompt_tokens"] + data["completion_tokens"] + 1),
     ],
 )
-def test_an_answer_that_is_empty_foreign_unfinished_or_miscounted_is_refused(spoil):
+def test_an_answer_that_is_empty_foreign_unfinished_or_miscounted_is_refused(sabotage):
     with FakeServer() as fake:
         data = taken(REQUEST, lab_of(server_of(fake)))
-    spoil(data)
+    sabotage(data)
     with pytest.raises(OracleFailure):
         assert_holds(REQUEST, data)
 
 
-@pytest.mark.parametrize("spoil", ["parts beyond the whole", "chunks out of order", "a chunk after the end", "other text"])
-def test_times_that_cannot_be_and_other_text_are_refused(spoil):
+@pytest.mark.parametrize("sabotage", ["parts beyond the whole", "chunks out of order", "a chunk after the end", "other text"])
+def test_times_that_cannot_be_and_other_text_are_refused(sabotage):
     with FakeServer() as fake:
         data = taken(TIME, lab_of(server_of(fake)))
-    spoiled = copy.deepcopy(data)
-    if spoil == "parts beyond the whole":
-        spoiled["parts"][0]["ms"] = data["whole_ms"]
-    elif spoil == "chunks out of order":
-        spoiled["chunks"][0]["ms"], spoiled["chunks"][-1]["ms"] = data["chunks"][-1]["ms"] + 1, data["chunks"][0]["ms"]
-    elif spoil == "a chunk after the end":
-        spoiled["chunks"][-1]["ms"] = data["seen_ms"] + 1
+    sabotaged = copy.deepcopy(data)
+    if sabotage == "parts beyond the whole":
+        sabotaged["parts"][0]["ms"] = data["whole_ms"]
+    elif sabotage == "chunks out of order":
+        sabotaged["chunks"][0]["ms"], sabotaged["chunks"][-1]["ms"] = data["chunks"][-1]["ms"] + 1, data["chunks"][0]["ms"]
+    elif sabotage == "a chunk after the end":
+        sabotaged["chunks"][-1]["ms"] = data["seen_ms"] + 1
     else:
-        spoiled["unstreamed"] += "!"
+        sabotaged["unstreamed"] += "!"
     assert_holds(TIME, data)
     with pytest.raises(OracleFailure):
-        assert_holds(TIME, spoiled)
+        assert_holds(TIME, sabotaged)
 
 
 def test_the_request_slide_taken_twice_is_the_same_to_the_byte(real_server):

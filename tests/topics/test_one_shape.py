@@ -1,4 +1,4 @@
-"""Slides 36 and 37, the routes that `--ask` takes, and what litellm must not do: look up, retry, or tell a key."""
+"""litellm and the routes that `--ask` takes, and what it must not do: look up, retry, or tell a key."""
 
 import json
 import logging

@@ -1,4 +1,4 @@
-"""Slides 1-3: the completion is the model's own greedy one, whatever the sentence or the model's shape."""
+"""The completion is the model's own greedy one, whatever the sentence or the model's shape."""
 
 import copy
 
@@ -52,12 +52,12 @@ def test_the_runners_up_come_in_the_order_of_their_probability(any_lab: Lab, cap
         assert len(chances) == RUNNERS_UP and chances == sorted(chances, reverse=True)
 
 
-@pytest.mark.parametrize("spoil", ["sum", "length", "argmax"])
-def test_a_distribution_that_is_none_is_refused(lab: Lab, captured, spoil):
+@pytest.mark.parametrize("sabotage", ["sum", "length", "argmax"])
+def test_a_distribution_that_is_none_is_refused(lab: Lab, captured, sabotage):
     data = captured(ONE_CALL, lab)
-    if spoil == "sum":
+    if sabotage == "sum":
         data["distribution"][0] += 1e-4
-    elif spoil == "length":
+    elif sabotage == "length":
         data["distribution"].append(0.0)
     else:
         data["appended"] += 1

@@ -1,4 +1,4 @@
-"""The arithmetic of the concept cards 31-32."""
+"""The arithmetic of the concept cards on fewer bits."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""Slides 15-16 and the NumPy they are judged by: temperature, top-p, ranks, entropies."""
+"""Temperature and top-p, and the NumPy they are judged by: ranks, entropies."""
 
 import copy
 import json
@@ -132,9 +132,9 @@ def test_as_many_tokens_but_not_the_most_probable_is_refused(lab, captured):
 
 def test_the_larger_p_taken_for_the_smaller_is_refused(lab, captured):
     data = captured(TOP_P, lab)
-    spoiled = copy.deepcopy(data)
-    spoiled["runs"].reverse()
-    refused(TOP_P, spoiled)
+    sabotaged = copy.deepcopy(data)
+    sabotaged["runs"].reverse()
+    refused(TOP_P, sabotaged)
 
 
 @pytest.mark.parametrize("slide", sampling.SLIDES, ids=lambda slide: slide.name)

@@ -9,34 +9,49 @@ from typing import Any
 import pytest
 
 from conftest import HOSTILE_SENTENCES
+from decks import ONE_CALL
 from layout import problems
 from pipeline.drawing.canvas import Canvas
+from pipeline.errors import BadInput
 from pipeline.lab import Lab
-from pipeline.paths import COMMITTED, REPO, WORDS
-from pipeline.slide import OracleFailure, Slide, assert_holds, to_json
-from topics import TOPICS, slides
+from pipeline.paths import BUILD, COMMITTED, REPO, WORDS
+from pipeline.slide import Deck, OracleFailure, Part, Slide, assert_holds, slides_of, to_json
 
-PHOTOGRAPHS, CONCEPTS = 32, 7  # the README says so too
-EVERY = pytest.mark.parametrize("slide", slides(), ids=lambda slide: slide.id)
-TIMED_OR_SERVED = {slide.id for slide in slides() if slide.volatile or "server" in slide.needs}
+EVERY = pytest.mark.parametrize("slide", ONE_CALL.slides, ids=lambda slide: slide.id)
+TIMED_OR_SERVED = {slide.id for slide in ONE_CALL.slides if slide.volatile or "server" in slide.needs}
 
 
-def test_there_are_39_slides_32_photographs_and_7_concept_cards():
-    assert [slide.number for slide in slides()] == list(range(1, PHOTOGRAPHS + CONCEPTS + 1))
-    assert Counter(slide.kind for slide in slides()) == {"photograph": PHOTOGRAPHS, "concept": CONCEPTS}
-    promised = f"{PHOTOGRAPHS + CONCEPTS} slides: {PHOTOGRAPHS} *photographs*"
-    assert promised in " ".join((REPO / "README.md").read_text("utf-8").split())
+def test_the_readme_counts_the_slides():
+    readme = " ".join((REPO / "README.md").read_text("utf-8").split())
+    count = Counter(slide.kind for slide in ONE_CALL.slides)
+    assert f"apart in {count.total()} slides: {count['photograph']} *photographs*" in readme
+    assert f"and {count['concept']} clearly marked *concept cards*" in readme
+    assert f"builds the deck: {count.total()} slides into" in readme
 
 
-def test_no_two_slides_write_one_file():
-    assert len({slide.id for slide in slides()}) == len(slides())
+def test_a_slides_number_is_its_place_in_the_deck():
+    assert [slide.number for slide in ONE_CALL.slides] == list(range(1, len(ONE_CALL.slides) + 1))
+    assert [slide.is_title for slide in ONE_CALL.slides] == [slide.id == "opening/title" for slide in ONE_CALL.slides]
+
+
+def test_every_slide_of_every_topic_stands_in_the_deck_once():
+    scripts = {path.stem for path in (BUILD / "topics").glob("*.py")} - {"__init__", "pipeline"}
+    written = [slide.id for topic in sorted(scripts) for slide in slides_of(topic)]
+    assert sorted(written) == sorted(slide.id for slide in ONE_CALL.slides)
+
+
+@pytest.mark.parametrize("entry", ["nothing", "opening/nothing"])
+def test_an_entry_that_names_no_slide_is_told_in_one_line(entry):
+    deck = Deck("a_deck", "A deck", "", (Part("A part", ("opening", entry)),))
+    with pytest.raises(BadInput, match=f"a_deck in build/decks.py names {entry}, "):
+        _ = deck.slides
 
 
 def test_each_topic_has_its_words_its_tests_and_its_figures():
-    for topic in TOPICS:
+    for topic in ONE_CALL.topics:
         assert (WORDS / f"{topic}.md").is_file()
         assert (COMMITTED.root / "tests" / "topics" / f"test_{topic}.py").is_file()
-    for slide in slides():
+    for slide in ONE_CALL.slides:
         assert COMMITTED.figure(slide.id).is_file()
         assert COMMITTED.capture(slide.id).is_file()
 
@@ -49,10 +64,10 @@ def test_the_oracle_holds_for_the_capture(slide: Slide, lab: Lab, captured):
 @EVERY
 def test_the_oracle_refuses_the_sabotage(slide: Slide, lab: Lab, captured):
     good = captured(slide, lab)
-    spoiled = json.loads(to_json(slide.sabotage(copy.deepcopy(good), lab)))
-    assert spoiled != good
+    sabotaged = json.loads(to_json(slide.sabotage(copy.deepcopy(good), lab)))
+    assert sabotaged != good
     with pytest.raises(OracleFailure):
-        assert_holds(slide, spoiled)
+        assert_holds(slide, sabotaged)
 
 
 @EVERY
@@ -68,10 +83,10 @@ def test_the_oracle_refuses_nan_and_an_empty_list_anywhere(slide: Slide, lab: La
     places = list(kinds_of_place(captured(slide, lab)))
     assert places
     for path, flaw in places:
-        spoiled = captured(slide, lab)
-        put(spoiled, path, flaw)
+        sabotaged = captured(slide, lab)
+        put(sabotaged, path, flaw)
         with pytest.raises(OracleFailure):
-            assert_holds(slide, spoiled)
+            assert_holds(slide, sabotaged)
 
 
 @EVERY
@@ -92,7 +107,7 @@ def test_the_oracle_of_a_gpt2_shaped_model_holds(slide: Slide, gpt2_lab: Lab, ca
     assert assert_holds(slide, captured(slide, gpt2_lab)).holds
 
 
-@pytest.mark.parametrize("slide", [s for s in slides() if s.id not in TIMED_OR_SERVED], ids=lambda slide: slide.id)
+@pytest.mark.parametrize("slide", [s for s in ONE_CALL.slides if s.id not in TIMED_OR_SERVED], ids=lambda slide: slide.id)
 def test_a_capture_taken_twice_is_the_same_to_the_byte(slide: Slide, lab: Lab, captured, loaded_model):
     again = Lab(lab.sentence, lambda: loaded_model)
     assert to_json(slide.capture(again)) == to_json(captured(slide, lab))
@@ -110,7 +125,7 @@ def test_the_figure_of_a_gpt2_shaped_model_has_no_clipped_overlapping_or_tiny_te
 
 @pytest.mark.parametrize("sentence", HOSTILE_SENTENCES)
 @pytest.mark.parametrize(
-    "slide", [s for s in slides() if s.needs and (not s.volatile or "server" in s.needs)], ids=lambda slide: slide.id
+    "slide", [s for s in ONE_CALL.slides if s.needs and (not s.volatile or "server" in s.needs)], ids=lambda slide: slide.id
 )
 def test_a_hostile_sentence_holds_and_is_drawn_whole(slide: Slide, sentence: str, hostile_labs: dict[str, Lab], captured):
     data = captured(slide, hostile_labs[sentence])

@@ -35,10 +35,10 @@ def test_every_single_id_off_by_one_is_refused(lab: Lab, captured):
 
 
 def test_an_id_outside_the_vocabulary_is_refused(lab: Lab, captured):
-    spoiled = copy.deepcopy(captured(IDS, lab))
-    spoiled["tokens"][0]["id"] = spoiled["vocabulary"]
+    sabotaged = copy.deepcopy(captured(IDS, lab))
+    sabotaged["tokens"][0]["id"] = sabotaged["vocabulary"]
     with pytest.raises(OracleFailure):
-        assert_holds(IDS, spoiled)
+        assert_holds(IDS, sabotaged)
 
 
 ANY_CHARACTER = st.characters(codec="utf-8", exclude_categories=["Cs"])
@@ -53,8 +53,8 @@ def test_pieces_hold_for_any_text(gpt2_lab: Lab, text: str):
 
 @pytest.mark.parametrize("name", tokenization.SAMPLES)
 def test_a_sample_that_comes_back_changed_is_refused(name: str, lab: Lab, captured):
-    spoiled = copy.deepcopy(captured(COST, lab))
-    row = next(row for row in spoiled["samples"] if row["name"] == name)
+    sabotaged = copy.deepcopy(captured(COST, lab))
+    row = next(row for row in sabotaged["samples"] if row["name"] == name)
     row["decoded"] = row["decoded"][:-1] + "\ufffd"
     with pytest.raises(OracleFailure):
-        assert_holds(COST, spoiled)
+        assert_holds(COST, sabotaged)

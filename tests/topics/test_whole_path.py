@@ -1,4 +1,4 @@
-"""Slide 39: five ways, one sentence; with the very weights on both sides, and with others."""
+"""Five ways, one sentence; with the very weights on both sides, and with others."""
 
 import copy
 import json
@@ -54,12 +54,12 @@ def test_a_text_ends_where_generation_would_have_ended(lab):
     assert text_of(lab, ids, set()) == lab.decode(ids)
 
 
-@pytest.mark.parametrize("spoil", ["token", "http", "one way less"])
-def test_any_way_that_strays_is_refused(taken_here, spoil):
+@pytest.mark.parametrize("sabotage", ["token", "http", "one way less"])
+def test_any_way_that_strays_is_refused(taken_here, sabotage):
     data = copy.deepcopy(taken_here)
-    if spoil == "token":
+    if sabotage == "token":
         data["inside"][1]["ids"][-1] += 1
-    elif spoil == "http":
+    elif sabotage == "http":
         data["outside"][0]["text"] += "x"
     else:
         data["inside"].pop()

@@ -1,4 +1,4 @@
-"""The arithmetic of the concept cards 28-30, tried on lengths other than theirs."""
+"""The arithmetic of the concept cards on serving, tried on lengths other than theirs."""
 
 import json
 

@@ -19,17 +19,9 @@ from pipeline import paths
 from pipeline.command import retake
 from pipeline.deck import words
 from pipeline.deck.page_fonts import with_fonts
-from pipeline.slide import Slide, Verdict
+from pipeline.slide import Deck, Slide, Verdict
 from pipeline.text import counted
 
-NAME = "One call, taken apart"
-SUBTITLE = "What a language model does to add one token, photographed step by step."
-PARTS = (  # first slide of each part, and its title
-    (1, NAME),
-    (4, "Part 1 · The mechanics of one token"),
-    (28, "Two ideas, before the code"),
-    (34, "Part 2 · Serving it for real"),
-)
 NOT_REPORTED = "not reported"
 
 
@@ -60,6 +52,7 @@ class Page:
     """One slide with everything the page says about it filled in."""
 
     number: int
+    is_title: bool
     kind: str
     part: str
     section: str
@@ -73,8 +66,8 @@ class Page:
     command: str
 
 
-def html(shown: Sequence[Shown]) -> str:
-    """The whole index.html for these slides, in their order."""
+def html(deck: Deck, shown: Sequence[Shown]) -> str:
+    """The whole index.html for these slides of a deck, in their order."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(paths.DECK_SOURCES),
         undefined=jinja2.StrictUndefined,
@@ -87,19 +80,14 @@ def html(shown: Sequence[Shown]) -> str:
     with ThreadPoolExecutor() as pool:
         images = list(pool.map(as_data_uri, (one.figure for one in shown)))
     page = environment.get_template("deck.html.j2").render(
-        name=NAME,
-        subtitle=SUBTITLE,
+        name=deck.title,
+        subtitle=deck.subtitle,
         pages=[_page(one, image) for one, image in zip(shown, images, strict=True)],
         facts=title_facts(shown),
         css=Markup((paths.DECK_SOURCES / "deck.css").read_text(encoding="utf-8")),
         js=Markup((paths.DECK_SOURCES / "deck.js").read_text(encoding="utf-8")),
     )
     return with_fonts(page)
-
-
-def part_of(number: int) -> str:
-    """The title of the part that slide `number` stands in."""
-    return next(title for first, title in reversed(PARTS) if number >= first)
 
 
 def as_data_uri(figure: Path) -> tuple[str, int, int]:
@@ -161,8 +149,9 @@ def _page(one: Shown, image: tuple[str, int, int]) -> Page:
     slide = one.slide
     return Page(
         number=slide.number,
+        is_title=slide.is_title,
         kind=slide.kind,
-        part=part_of(slide.number),
+        part=slide.part,
         section=one.section,
         claim=slide.claim,
         words=words.render(slide, one.capture),

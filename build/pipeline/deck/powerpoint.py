@@ -18,7 +18,8 @@ from pptx.slide import SlideLayout
 from pptx.util import Emu, Inches, Length, Pt
 
 from pipeline.deck import words
-from pipeline.deck.page import NAME, Shown, part_of, title_facts
+from pipeline.deck.page import Shown, title_facts
+from pipeline.slide import Deck
 
 WIDTH, HEIGHT = Inches(13.333), Inches(7.5)
 EDGE, GAP, TOP = Inches(0.3), Inches(0.25), Inches(0.95)
@@ -31,19 +32,19 @@ PLAIN_TABLE = "{2D5ABB26-0587-4C30-8999-92F81FD0307C}"  # PowerPoint's "no style
 MOMENT = datetime.datetime(2000, 1, 1)
 
 
-def pptx(shown: Sequence[Shown]) -> bytes:
-    """The whole .pptx for these slides, in their order."""
-    deck = Presentation()
-    deck.slide_width, deck.slide_height = WIDTH, HEIGHT
-    layout = deck.slide_layouts[TITLE_ONLY]
+def pptx(deck: Deck, shown: Sequence[Shown]) -> bytes:
+    """The whole .pptx for these slides of a deck, in their order."""
+    presentation = Presentation()
+    presentation.slide_width, presentation.slide_height = WIDTH, HEIGHT
+    layout = presentation.slide_layouts[TITLE_ONLY]
     _fit_layout(layout)
     for one in shown:
-        _add(deck.slides.add_slide(layout), one, shown)
-    core = deck.core_properties
-    core.title, core.author, core.last_modified_by, core.revision = NAME, "", "", 1
+        _add(presentation.slides.add_slide(layout), one, deck, shown)
+    core = presentation.core_properties
+    core.title, core.author, core.last_modified_by, core.revision = deck.title, "", "", 1
     core.created = core.modified = MOMENT
     written = io.BytesIO()
-    deck.save(written)
+    presentation.save(written)
     return _with_fixed_times(written.getvalue())
 
 
@@ -58,9 +59,9 @@ def _fit_layout(layout: SlideLayout) -> None:
     layout.background.fill.fore_color.rgb = GROUND
 
 
-def _add(slide: PptxSlide, one: Shown, shown: Sequence[Shown]) -> None:
+def _add(slide: PptxSlide, one: Shown, deck: Deck, shown: Sequence[Shown]) -> None:
     rendered = words.render(one.slide, one.capture)
-    is_title = one.slide.number == 1
+    is_title = one.slide.is_title
     width = TITLE_WORDS if is_title else TABLED_WORDS if rendered.has_table else WORDS
     with Image.open(one.figure) as image:
         shape = image.width / image.height
@@ -82,10 +83,10 @@ def _add(slide: PptxSlide, one: Shown, shown: Sequence[Shown]) -> None:
     paragraph.alignment = PP_ALIGN.LEFT
     if is_title:
         title.left, title.top, title.width, title.height = EDGE, top, width, Inches(1.6)
-        _runs(paragraph, [(NAME, "bold")], 46)
+        _runs(paragraph, [(deck.title, "bold")], 46)
         room = (words_left, Emu(top + Inches(1.75)), width, Emu(figure_height - Inches(1.75)))
     else:
-        part = part_of(one.slide.number)
+        part = one.slide.part
         before = [(f"{part} · ", "quiet")] if part != one.section else []
         _runs(paragraph, [*before, (one.section, "bold")], 20)
         room = (words_left, top, width, figure_height)

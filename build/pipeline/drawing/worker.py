@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pipeline.slide import Slide, Verdict
+from pipeline.slide import Slide, Verdict, slides_of
 
 
 def start_worker() -> None:
@@ -44,10 +44,7 @@ def end_with_parent() -> None:
 
 def draw_by_id(slide_id: str, capture: Path, verdict: Verdict, figure: Path) -> str:
     """Draw one slide by its id (workers are spawned and know none of the parent's objects); return the id."""
-    from topics import slides
-
-    slide = next(slide for slide in slides() if slide.id == slide_id)
-    draw_slide(slide, json.loads(capture.read_text("utf-8")), verdict, figure)
+    draw_slide(slides_of(slide_id)[0], json.loads(capture.read_text("utf-8")), verdict, figure)
     return slide_id
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pipeline.checksum import file_sha256
-from pipeline.deadline import within
+from pipeline.deadline import connect_to, within
 from pipeline.errors import BadInput, MissingPart
 from pipeline.model import bundled
 from pipeline.model.bundled import EMBEDDED, GGUF_SHA256
@@ -119,10 +119,13 @@ def _gpt2(cached: Path | None, *lines: str) -> ModelChoice:
 
 def _gpt2_in_cache() -> tuple[Path | None, str]:
     """The snapshot folder of the pinned revision, or None and why not."""
-    from huggingface_hub import try_to_load_from_cache
-
     why_not = "gpt2 is not in the local Hugging Face cache"
-    for repo in GPT2_REPOS:
+    kept = [repo for repo in GPT2_REPOS if (_hub_cache() / f"models--{repo.replace('/', '--')}").is_dir()]
+    if not kept:
+        return None, why_not
+    from huggingface_hub import try_to_load_from_cache  # takes as long as all the rest of a run with nothing to do
+
+    for repo in kept:
         found = {name: try_to_load_from_cache(repo, name, revision=GPT2_REVISION) for name in GPT2_NEEDED}
         absent = [name for name, path in found.items() if not isinstance(path, str)]
         if not absent:
@@ -132,14 +135,29 @@ def _gpt2_in_cache() -> tuple[Path | None, str]:
     return None, why_not
 
 
+def _hub_cache() -> Path:
+    """The folder of the local Hugging Face cache."""
+    from huggingface_hub import constants
+
+    return Path(os.environ.get("HF_HUB_CACHE") or constants.HF_HUB_CACHE).expanduser()
+
+
 def _why_no_hub(offline: bool) -> str | None:
     """Why gpt2 cannot be had from the hub; None when it can. Takes HUB_SECONDS at most, name look-up included."""
-    from huggingface_hub import constants, get_hf_file_metadata, hf_hub_url
+    from huggingface_hub import constants
 
     if offline:
         return "the hub was not asked (--offline)"
     if constants.is_offline_mode():
         return "the hub was not asked (HF_HUB_OFFLINE is set)"
+    behind_a_proxy = any(name.lower() in ("http_proxy", "https_proxy", "all_proxy") for name in os.environ)
+    try:
+        if not behind_a_proxy:  # a quick look, for most of what follows is the time that the import takes
+            connect_to(constants.ENDPOINT, HUB_SECONDS)
+    except OSError as error:
+        return f"{hub_name()} cannot be used ({one_line(error)})"
+    from huggingface_hub import get_hf_file_metadata, hf_hub_url
+
     address = hf_hub_url(GPT2_REPOS[0], WEIGHTS, revision=GPT2_REVISION)
     try:
         within(HUB_SECONDS, lambda: get_hf_file_metadata(address, timeout=HUB_SECONDS))

@@ -7,7 +7,7 @@ published unless every oracle of the run holds. torch, transformers and matplotl
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -16,55 +16,13 @@ from pipeline.errors import BadInput
 from pipeline.lab import Lab
 from pipeline.run import compare, manifest, plan
 from pipeline.run.manifest import Entry, Manifest
-from pipeline.run.plan import Setting, Todo
+from pipeline.run.outcome import Outcome, Row, Watcher
+from pipeline.run.plan import Todo
 from pipeline.run.pool import DrawingPool
+from pipeline.run.setting import Setting
 from pipeline.run.staging import Staging
 from pipeline.run.taking import in_taking_order, take
-from pipeline.slide import OracleFailure, Slide, Verdict, assert_holds
-
-
-@dataclass
-class Row:
-    """One line of the table at the end.
-
-    `verdict` is of the capture that the deck shows. `seconds` is the time that taking one here took, None when none was
-    taken; `here` is then its verdict, and `apart` says why it does not agree with the committed capture: an empty list when
-    it does, None when there is none to compare with.
-    """
-
-    slide: Slide
-    verdict: Verdict | None = None
-    failure: str | None = None
-    seconds: float | None = None
-    here: Verdict | None = None
-    kept: bool = False  # the committed capture was left alone
-    apart: list[str] | None = None
-
-
-@dataclass
-class Outcome:
-    """What a run did."""
-
-    rows: list[Row] = field(default_factory=list)
-    changed: list[str] = field(default_factory=list)
-    counts: dict[str, int] = field(default_factory=dict)
-    holding: int = 0
-
-    @property
-    def failures(self) -> list[str]:
-        return [row.failure for row in self.rows if row.failure]
-
-
-class Watcher:
-    """What a run tells while it works; the progress display overrides it."""
-
-    def start(self, takes: int, draws: int) -> None: ...
-
-    def taking(self, slide: Slide) -> None: ...
-
-    def taken(self, slide: Slide, row: Row) -> None: ...
-
-    def drawn(self, slide_id: str) -> None: ...
+from pipeline.slide import Deck, OracleFailure, Slide, assert_holds
 
 
 class Source(Protocol):
@@ -84,9 +42,9 @@ class Source(Protocol):
 
 @dataclass
 class Build:
-    """One run on its way from `todos` to a published deck of the slides of `every`."""
+    """One run on its way from `todos` to a published `deck`."""
 
-    every: Sequence[Slide]
+    deck: Deck
     manifest: Manifest
     source: Source
     watcher: Watcher
@@ -148,7 +106,7 @@ class Build:
     def publish(self, rows: Sequence[Row]) -> Outcome:
         """Write the manifest, assemble the deck if anything in it changed, swap everything in."""
         entries = self.manifest.entries | {row.slide.id: self._entry(row) for row in rows}
-        present = [replace(entries[one.id], **manifest.facts_of(one)) for one in self.every if one.id in entries]
+        present = [replace(entries[one.id], **manifest.facts_of(one)) for one in self.deck.slides if one.id in entries]
         kinds = [entry.kind for entry in present]
         counts = {"slides": len(kinds), "photographs": kinds.count("photograph"), "concept cards": kinds.count("concept")}
         parts = plan.deck_parts(present)
@@ -184,24 +142,24 @@ class Build:
         from pipeline.deck import page as deck_page
         from pipeline.deck import powerpoint
 
-        deck = shown(self.every, {entry.id: entry for entry in present}, self.manifest, self.staging)
+        whole = shown(self.deck.slides, {entry.id: entry for entry in present}, self.manifest, self.staging)
         page, slides = self.manifest.out.built
-        self.staging.write(page, deck_page.html(deck))
-        self.staging.write(slides, powerpoint.pptx(deck))
+        self.staging.write(page, deck_page.html(self.deck, whole))
+        self.staging.write(slides, powerpoint.pptx(self.deck, whole))
 
 
-def build(todos: Sequence[Todo], every: Sequence[Slide], known: Manifest, source: Source, jobs: int, watcher: Watcher) -> Outcome:
-    """Bring the slides of `todos` up to date and publish; `every` is the whole deck, for assembling.
+def build(todos: Sequence[Todo], deck: Deck, known: Manifest, source: Source, jobs: int, watcher: Watcher) -> Outcome:
+    """Bring the slides of `todos` up to date and publish; the whole `deck` is assembled.
 
     Raises BadInput when the manifest is damaged and a part of the deck would be published as the whole.
     """
-    if known.damage and len(todos) < len(every):
+    if known.damage and len(todos) < len(deck.slides):
         raise BadInput(f"{known.damage}: run once without --only, or bring it back with `git checkout figures deck`")
     takes = [todo for todo in todos if todo.take]
     draws = [todo for todo in todos if todo.draw and not todo.take]
     watcher.start(len(takes), len(takes) + len(draws))
     with Staging(known.out) as staging, DrawingPool(jobs, watcher.drawn) as pool:
-        work = Build(every, known, source, watcher, staging, pool)
+        work = Build(deck, known, source, watcher, staging, pool)
         rows = work.redraw(draws) + work.photograph(takes)
         rows.sort(key=lambda row: row.slide.number)
         pool.finish()

@@ -2,25 +2,13 @@
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 
 from pipeline.lab import Lab
-from pipeline.run.build import Row
 from pipeline.run.compare import differences, other_source
 from pipeline.run.manifest import Manifest
+from pipeline.run.outcome import Comparison, Row
 from pipeline.run.taking import take
 from pipeline.slide import OracleFailure, Slide
-
-SHOWN = 3  # differences told for one slide
-
-
-@dataclass
-class Comparison:
-    """What `--check` found for one slide."""
-
-    row: Row
-    drift: list[str] = field(default_factory=list)
-    not_comparable: str = ""
 
 
 def tell_nobody(slide: Slide, found: list[Comparison]) -> None:

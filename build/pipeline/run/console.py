@@ -1,24 +1,27 @@
 """What the command prints: found lines, bars while it works, a table and a last line at the end."""
 
+from __future__ import annotations
+
 import contextlib
+import functools
 import json
 import sys
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
-
-from rich.console import Console
-from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
-from rich.table import Table
+from typing import TYPE_CHECKING, Any
 
 from pipeline.errors import MissingPart
-from pipeline.run.build import Outcome, Row, Watcher
-from pipeline.run.check import SHOWN, Comparison
-from pipeline.run.plan import Todo
+from pipeline.run.manifest import Manifest
+from pipeline.run.outcome import SHOWN, Comparison, Outcome, Row, Watcher
 from pipeline.slide import Slide
 from pipeline.text import counted, escaped
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress, TaskID
+
+    from pipeline.run.plan import Todo
 
 
 class Screen(Watcher):
@@ -27,16 +30,31 @@ class Screen(Watcher):
     def __init__(self, *, quiet: bool = False, as_json: bool = False):
         self.quiet = quiet or as_json
         self.as_json = as_json
-        self.console = Console(soft_wrap=True, highlight=False, emoji=False)
-        self.live = self.console.is_terminal and not self.quiet
+        self.live = sys.stdout.isatty() and not self.quiet
         self._progress: Progress | None = None
         self._bars: dict[str, TaskID] = {}
         self._lock = threading.Lock()
         self._document: dict[str, Any] = {}
 
+    @functools.cached_property
+    def console(self) -> Console:
+        """The terminal's own bars and tables; a run that has none to show does not import them."""
+        from rich.console import Console
+
+        return Console(soft_wrap=True, highlight=False, emoji=False)
+
     def say(self, line: str) -> None:
         if not self.quiet:
-            self.console.print(escape(line))
+            self.line(line)
+
+    def line(self, line: str) -> None:
+        """One line as it stands; above the bars while there are any."""
+        if not self.live:
+            print(line)
+            return
+        from rich.markup import escape
+
+        self.console.print(escape(line))
 
     # --- while it works ---
 
@@ -46,6 +64,8 @@ class Screen(Watcher):
         if not self.live:
             yield
             return
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
         columns = (TextColumn("{task.description:<14}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
                    TextColumn("{task.fields[now]}"))  # fmt: skip
         with Progress(*columns, console=self.console, transient=True) as self._progress:
@@ -102,7 +122,7 @@ class Screen(Watcher):
             self._document["slides"] = rows
             return
         for row in rows:
-            self.console.print(escape(f"{row['number']:>2}  {row['id']:<32} {row['kind']:<10}  {row['claim']}"))
+            self.line(f"{row['number']:>2}  {row['id']:<32} {row['kind']:<10}  {row['claim']}")
 
     def explain(self, todos: Sequence[Todo]) -> None:
         """Why each slide is stale, or that it is not."""
@@ -114,7 +134,7 @@ class Screen(Watcher):
                 why = "take and draw: " + "; ".join(todo.take)
             else:
                 why = "draw: " + "; ".join(todo.draw) if todo.draw else "up to date"
-            self.console.print(escape(f"{todo.slide.number:>2}  {todo.slide.id:<32} {why}"))
+            self.line(f"{todo.slide.number:>2}  {todo.slide.id:<32} {why}")
 
     def table(self, rows: Sequence[Row]) -> None:
         """Slide, claim, measured, bound, verdict, seconds."""
@@ -123,10 +143,13 @@ class Screen(Watcher):
             return
         if self.quiet or not rows:
             return
-        if not self.console.is_terminal:
+        if not self.live:
             for row in rows:
-                self.console.print(escape(plain_line(row)))
+                self.line(plain_line(row))
             return
+        from rich.markup import escape
+        from rich.table import Table
+
         table = Table(box=None, pad_edge=False, header_style="bold", collapse_padding=True)
         for name, style in (
             ("", "dim"),
@@ -170,7 +193,7 @@ class Screen(Watcher):
             else:
                 said = "holds; claim kept" if slide.volatile else "holds; no drift"
             if not self.quiet or one.row.failure or one.drift:
-                self.console.print(escape(f"{slide.number:>2}  {slide.id:<32} {said}"))
+                self.line(f"{slide.number:>2}  {slide.id:<32} {said}")
 
     def what_changed(self, outcome: Outcome) -> None:
         """How many photographs were taken here, how many agree with the committed ones, and what does not."""
@@ -184,6 +207,14 @@ class Screen(Watcher):
             agree = f"{sum(not row.apart for row in compared)} agree with the committed ones; " if compared else ""
             changed = f"{counted(len(outcome.changed), 'file')} changed" if outcome.changed else "nothing changed"
             self.say(f"{counted(len(taken), 'photograph')} taken here: {agree}{changed}")
+
+    def nothing_to_do(self, known: Manifest, where: Path) -> None:
+        """One look said that everything is up to date."""
+        kinds = [entry.kind for entry in known.entries.values()]
+        counts = {"slides": len(kinds), "photographs": kinds.count("photograph"), "concept cards": kinds.count("concept")}
+        holding = sum(entry.verdict.holds for entry in known.entries.values())
+        self.table([])
+        self.last_line(Outcome(counts=counts, holding=holding), where, "; everything is up to date")
 
     def last_line(self, outcome: Outcome, where: Path | None, note: str = "") -> None:
         """Counts, and the path to open."""

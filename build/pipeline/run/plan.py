@@ -12,29 +12,19 @@ from pipeline.errors import BadInput
 from pipeline.paths import DECK_SOURCES
 from pipeline.run import fingerprint
 from pipeline.run.manifest import Entry, Manifest
+from pipeline.run.setting import Setting
 from pipeline.slide import Slide
 
-CAPTURE_MODULES = ("pipeline.lab",)
+CAPTURE_MODULES = ("pipeline.lab", "pipeline.run.taking")
 MODEL_MODULES = ("pipeline.model.find",)
-SERVER_MODULES = ("pipeline.serving.find", "pipeline.serving.client", "pipeline.serving.gateway")
+SERVER_MODULES = ("pipeline.serving.find",)
 MODEL_PINS = ("torch", "transformers", "numpy")
 SERVER_PINS = ("requests", "litellm", "transformers")
 DRAW_MODULES = ("pipeline.drawing.canvas", "pipeline.drawing.worker")
-DECK_MODULES = ("pipeline.deck.page", "pipeline.deck.words", "pipeline.deck.powerpoint")
+DECK_MODULES = ("decks", "pipeline.deck.page", "pipeline.deck.words", "pipeline.deck.powerpoint")
 FONT_PINS = ("fontpkg-lato", "fontpkg-ibm-plex-mono", "cvttf-notosanscjk-regular", "manimgx-fonts", "matplotlib")
 DRAW_PINS = ("pillow", *FONT_PINS)
 DECK_PINS = ("jinja2", "markdown-it-py", "pillow", "python-pptx", "fonttools", *FONT_PINS)
-
-
-@dataclass(frozen=True)
-class Setting:
-    """What the captures of this run will be taken of: the part of the world that decides staleness."""
-
-    sentence: str
-    model: str  # identity, see models.ModelChoice
-    server: str  # identity, see servers.ServerChoice
-    asked: str = ""  # a provider's model for slides 36-37 instead of the server
-    flags: str = ""  # of the command: another model, sentence or folder, as a shell reads them
 
 
 @dataclass(frozen=True)
@@ -81,6 +71,7 @@ def draw_parts(slide: Slide) -> dict[str, str]:
         | fingerprint.of_function(slide.oracle.__module__, slide.oracle.__name__)
         | fingerprint.of_modules(DRAW_MODULES)
         | fingerprint.of_pins(DRAW_PINS)
+        | {"its kind and needs": fingerprint.digest(slide.kind, *slide.needs)}
     )
 
 

@@ -1,4 +1,4 @@
-"""One sitting: the lab of a run, with the life of its server around it. A server that it started never outlives it."""
+"""One session: the lab of a run, with the life of its server around it. A server that it started never outlives it."""
 
 import contextlib
 import threading
@@ -7,11 +7,9 @@ from types import TracebackType
 
 from pipeline.lab import Lab
 from pipeline.model import find as find_model
-from pipeline.model.find import ModelChoice
 from pipeline.model.load import Progress, Say
-from pipeline.run.plan import Setting
+from pipeline.run.found import Found
 from pipeline.serving import gateway
-from pipeline.serving.choice import ServerChoice
 from pipeline.serving.process import Starting
 from pipeline.serving.server import Server
 
@@ -22,17 +20,15 @@ def import_litellm() -> None:
         gateway.library()
 
 
-class Sitting:
+class Session:
     """Makes the lab from what was chosen; loads the model and starts the server only when a capture first needs them."""
 
-    def __init__(
-        self, setting: Setting, model: ModelChoice, server: ServerChoice, say: Say, progress: Progress, asked: str | None = None
-    ):
-        self.setting = setting
-        self._model, self._choice, self._say, self._progress = model, server, say, progress
-        self._begun: Starting | None = None
+    def __init__(self, found: Found, say: Say, progress: Progress, asked: str | None = None):
+        self.setting = found.setting
+        self._model, self._choice, self._say, self._progress = found.model, found.server, say, progress
+        self._begun: Starting[Server] | None = None
         self._server: Server | None = None
-        self.lab = Lab(setting.sentence, lambda: model.load(say, progress), self.start_server)
+        self.lab = Lab(found.setting.sentence, lambda: found.model.load(say, progress), self.start_server)
         self.lab.asked = asked
 
     def begin_server(self) -> None:
@@ -54,7 +50,7 @@ class Sitting:
             return self.lab.loaded.path
         return find_model.embedded_folder(self._say, self._progress)
 
-    def __enter__(self) -> "Sitting":
+    def __enter__(self) -> "Session":
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:

@@ -4,18 +4,21 @@ Every request has a connect, a read and a total time limit; loopback never goes 
 run one after another. Whatever goes wrong is one WireError, which names the address and says what to do.
 """
 
+from __future__ import annotations
+
 import json
 import threading
 import time
 from collections.abc import Callable, Iterator
-
-import requests
-import urllib3.exceptions
+from typing import TYPE_CHECKING
 
 from pipeline.deadline import within
 from pipeline.errors import MissingPart
 from pipeline.serving.address import base_url, is_loopback, resolved
 from pipeline.serving.stream import Broken, Message, error_text, parsed
+
+if TYPE_CHECKING:
+    import requests  # imported when a first request is made: a run with nothing to do makes none
 
 CONNECT_S, READ_S, TOTAL_S = 3.0, 120.0, 180.0  # two busy cores can take a minute for an answer
 MAX_BYTES = 4_000_000  # our longest answer is a few kilobytes
@@ -32,7 +35,7 @@ class Unreachable(WireError):
     """No connection came about: nobody listens there, or nobody takes the connection."""
 
 
-class _BearerKey(requests.auth.AuthBase):
+class _BearerKey:
     """The key as a header. An auth object also keeps requests from reading a .netrc."""
 
     def __init__(self, key: str | None):
@@ -57,6 +60,8 @@ class Line:
         self.limits = (connect_s, read_s)
         self.total_s = total_s
         self.key = key
+        import requests
+
         self._session = requests.Session()
         self._session.trust_env = not is_loopback(self.url)  # the environment's proxies are not for loopback
         self._session.auth = _BearerKey(key)
@@ -95,6 +100,8 @@ class Line:
 
     def _open(self, method: str, path: str, body: Message | None) -> requests.Response:
         """Send, once more where that is safe: when no connection came about, or for a GET."""
+        import requests
+
         for last_try in (False, True):
             try:
                 response = within(
@@ -131,6 +138,8 @@ class Line:
         self, response: requests.Response, path: str, total_s: float | None = None, most_bytes: int | None = None
     ) -> Iterator[bytes]:
         """The body as it arrives, given up when it takes too long or grows too big."""
+        import urllib3.exceptions
+
         total_s, most_bytes = total_s or self.total_s, most_bytes or MAX_BYTES
         deadline, size = time.monotonic() + total_s, 0
         stop = "the server does not stop by itself: restart it"
@@ -154,6 +163,8 @@ class Line:
         return kind(line.replace(self.key, "***") if self.key else line)
 
     def _unreachable(self, path: str, error: requests.RequestException) -> WireError:
+        import requests
+
         if isinstance(error, requests.exceptions.ProxyError):
             what = "cannot be reached through the proxy that the environment names"
             return self.failed(path, what, "fix HTTP_PROXY or set NO_PROXY", Unreachable)
@@ -197,6 +208,9 @@ class Line:
 
 def _never_connected(error: requests.RequestException) -> bool:
     """Whether a request failed before anything was sent."""
+    import requests
+    import urllib3.exceptions
+
     if isinstance(error, requests.ConnectTimeout):
         return True
     reason = getattr(error.args[0] if error.args else None, "reason", None)

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.checksum import file_sha256
+from pipeline.deadline import connect_to
 from pipeline.errors import MissingPart
 from pipeline.model.load import Say
-from pipeline.serving.address import ollama_url
+from pipeline.serving.address import is_loopback, ollama_url
 from pipeline.serving.choice import ServerChoice
 from pipeline.serving.dialects import Ollama
 from pipeline.serving.line import Unreachable, WireError
@@ -23,6 +24,11 @@ PROBE_S = 1.0  # loopback answers in a millisecond; a remote OLLAMA_HOST gets a 
 def running_ollama(offline: bool, say: Say) -> ServerChoice | str:
     """The Ollama at OLLAMA_HOST with MODEL in it, or why not, in a phrase."""
     url = ollama_url(os.environ.get("OLLAMA_HOST", ""))
+    if is_loopback(url):  # a quick look, for most of asking is the time that the import takes
+        try:
+            connect_to(url, PROBE_S)
+        except OSError:
+            return f"no Ollama answers at {url}"
     wire = Ollama(url, MODEL, connect_s=PROBE_S, read_s=5.0, total_s=10.0)
     try:
         version = wire.version()

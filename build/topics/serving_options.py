@@ -1,4 +1,4 @@
-"""Slide 38, a concept card: three serving options, one call shape.
+"""A concept card: three serving options, one call shape.
 
 It proves of the three calls it draws that they differ in base URL and model and in nothing else. None is sent, nothing
 is timed: it needs no model and no server.
@@ -6,18 +6,13 @@ is timed: it needs no model and no server.
 
 import copy
 import json
-import sys
 from itertools import combinations
-from pathlib import Path
-
-if __name__ == "__main__":
-    sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 from pipeline.drawing.canvas import Canvas
 from pipeline.drawing.layout import MARGIN, WIDTH, Box
 from pipeline.drawing.palette import BLUE, CONCEPT_PAPER, GREY, INK, ORANGE, mix
 from pipeline.lab import Lab
-from pipeline.slide import Data, Slide, Verdict
+from pipeline.slide import Data, Slide, Verdict, run_topic
 
 FIELDS = ("base_url", "model", "path", "messages", "temperature", "max_tokens")  # in the order drawn
 DIFFERING = set(FIELDS[:2])
@@ -43,7 +38,7 @@ def capture_three_options(lab: Lab) -> Data:
     }
 
 
-def judge_three_options(data: Data) -> Verdict:
+def oracle_three_options(data: Data) -> Verdict:
     calls = [option["call"] for option in data["options"]]
     differ = [{field for field in a.keys() | b.keys() if a.get(field) != b.get(field)} for a, b in combinations(calls, 2)]
     named = sorted(set().union(*differ))
@@ -54,12 +49,12 @@ def judge_three_options(data: Data) -> Verdict:
     )
 
 
-def spoil_three_options(data: Data, lab: Lab) -> Data:
+def sabotage_three_options(data: Data, lab: Lab) -> Data:
     """One option is given a field under a name of its own."""
-    spoiled = copy.deepcopy(data)
-    call = spoiled["options"][0]["call"]
+    sabotaged = copy.deepcopy(data)
+    call = sabotaged["options"][0]["call"]
     call["prompt"] = call.pop("messages")
-    return spoiled
+    return sabotaged
 
 
 def draw_three_options(canvas: Canvas, data: Data) -> None:
@@ -111,13 +106,12 @@ def draw_behind(canvas: Canvas, place: int, x: float, y: float, width: float, co
 
 SLIDES = [
     Slide(
-        number=38,
         name="three_options",
         section="vLLM, the throughput path",
         claim="The three calls drawn differ in base URL and model, and in nothing else.",
         capture=capture_three_options,
-        oracle=judge_three_options,
-        sabotage=spoil_three_options,
+        oracle=oracle_three_options,
+        sabotage=sabotage_three_options,
         draw=draw_three_options,
         kind="concept",
         needs=("sentence",),
@@ -125,6 +119,4 @@ SLIDES = [
 ]
 
 if __name__ == "__main__":
-    from regen_all import main
-
-    sys.exit(main(["--only", Path(__file__).stem, *sys.argv[1:]]))
+    run_topic(__file__)

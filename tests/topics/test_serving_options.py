@@ -1,4 +1,4 @@
-"""Slide 38: three calls that differ in base URL and model and in nothing else."""
+"""Three calls that differ in base URL and model and in nothing else."""
 
 import json
 
@@ -7,9 +7,9 @@ import pytest
 from pipeline.lab import Lab
 from pipeline.settings import DEFAULT_SENTENCE
 from pipeline.slide import OracleFailure, assert_holds, to_json
-from topics import throughput
+from topics import serving_options
 
-(THREE_OPTIONS,) = throughput.SLIDES
+(THREE_OPTIONS,) = serving_options.SLIDES
 
 
 def taken() -> dict:

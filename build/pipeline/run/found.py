@@ -1,0 +1,37 @@
+"""What a run found to photograph: the model, the server, and with them the setting that decides what is stale."""
+
+import argparse
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pipeline.model import find as find_model
+from pipeline.model.find import ModelChoice
+from pipeline.run.flags import own_flags
+from pipeline.run.setting import Setting
+from pipeline.serving import find as find_server
+from pipeline.serving.choice import ServerChoice
+from pipeline.serving.providers import ask_route
+
+
+@dataclass(frozen=True)
+class Found:
+    """A model and a server, neither loaded nor started yet."""
+
+    model: ModelChoice
+    server: ServerChoice
+    setting: Setting
+
+
+def find(asked: argparse.Namespace, say: Callable[[str], None], asks_a_server: bool = True) -> Found:
+    """The model and the server that the flags mean; says what was found and why the rest was not.
+
+    Nothing is fetched into a server that no slide of the run asks.
+    """
+    model = find_model.choose(asked.model, offline=asked.offline)
+    embedded = find_model.choose("smollm2").identity
+    route = ask_route(asked.ask).identity if asked.ask else ""  # a missing key is told before anything is taken
+    fetch_nothing = asked.offline or asked.explain or not asks_a_server
+    server = find_server.choose(asked.server, offline=fetch_nothing, embedded_identity=embedded, say=say)
+    for line in (*model.lines, *server.lines):
+        say(line)
+    return Found(model, server, Setting(asked.sentence, model.identity, server.identity, route, own_flags(asked)))
