@@ -42,6 +42,13 @@ class LoadedModel:
             return token.encode()
 
     @functools.cached_property
+    def end_ids(self) -> frozenset[int]:
+        """The tokens after which this model's generation stops."""
+        config = getattr(self.model, "generation_config", None)
+        ends = config.eos_token_id if config is not None and config.eos_token_id is not None else self.model.config.eos_token_id
+        return frozenset(ends if isinstance(ends, list) else [ends]) - {None}
+
+    @functools.cached_property
     def _added(self) -> dict[int, str]:
         return {token_id: str(token) for token_id, token in self.tokenizer.added_tokens_decoder.items()}
 

@@ -19,32 +19,27 @@ UNFINISHED = "\ufffd"  # a text cut inside a character ends in this; who leaves 
 
 
 def greedy_generation(lab: Lab, rows: list[list[int]], row: int, use_cache: bool) -> list[int]:
-    """The greedy continuation of one row of a left-padded batch, by transformers' own generate()."""
+    """The greedy continuation of one row of a left-padded batch, by transformers' own generate(); an end token ends it."""
     import transformers
 
     torch = lab.torch
     longest, pad = max(map(len, rows)), rows[0][0]  # the mask keeps padding from being read: any id will do
     ids = torch.tensor([[pad] * (longest - len(ids)) + ids for ids in rows])  # [rows, longest]
     mask = torch.tensor([[0] * (longest - len(ids)) + [1] * len(ids) for ids in rows])
-    config = transformers.GenerationConfig(
-        do_sample=False, max_new_tokens=STEPS, min_new_tokens=STEPS, use_cache=use_cache, pad_token_id=pad
-    )
+    config = transformers.GenerationConfig(do_sample=False, max_new_tokens=STEPS, use_cache=use_cache, pad_token_id=pad)
     with torch.inference_mode():
         out = lab.model.generate(ids, attention_mask=mask, generation_config=config)
-    return out[row, longest:].tolist()
+    return up_to_end(lab, out[row, longest:].tolist())  # a row that ended before its neighbours is padded
 
 
-def end_ids(lab: Lab) -> set[int]:
-    """The tokens after which this model's generation stops."""
-    config = getattr(lab.model, "generation_config", None)
-    ends = config.eos_token_id if config is not None and config.eos_token_id is not None else lab.model.config.eos_token_id
-    return set(ends if isinstance(ends, list) else [ends]) - {None}
+def up_to_end(lab: Lab, ids: list[int]) -> list[int]:
+    """The ids up to and with the first end token: there every way stops, for the servers do."""
+    return next((ids[: i + 1] for i, token_id in enumerate(ids) if token_id in lab.loaded.end_ids), ids)
 
 
-def text_of(lab: Lab, ids: list[int], ends: set[int]) -> str:
-    """The text a server would give for these ids: up to the end token, special tokens left out."""
-    stop = next((i for i, token_id in enumerate(ids) if token_id in ends), len(ids))
-    return lab.tokenizer.decode(ids[:stop], skip_special_tokens=True, clean_up_tokenization_spaces=False)
+def text_of(lab: Lab, ids: list[int]) -> str:
+    """The text that a server gives for these ids: no special token is in it, the end token least of all."""
+    return lab.tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
 
 
 def over_http(lab: Lab) -> tuple[str, str, str]:
@@ -74,14 +69,13 @@ def capture_five_ways(lab: Lab) -> Data:
     ids = lab.ids
     companions = [ids[: max(1, len(ids) // 2)], ids, ids + lab.completion]  # one shorter, one longer: both get padding
     runs = {
-        "recompute": lab.greedy(ids, STEPS),
+        "recompute": up_to_end(lab, lab.greedy(ids, STEPS)),
         "KV cache": greedy_generation(lab, [ids], 0, use_cache=True),
         f"batch of {len(companions)}": greedy_generation(lab, companions, 1, use_cache=True),
     }
-    ends = end_ids(lab)
     served, through, path = over_http(lab)
     inside = [
-        {"way": way, "ids": run, "pieces": lab.pieces(run), "text": text_of(lab, run, ends)} for way, run in runs.items()
+        {"way": way, "ids": run, "pieces": lab.pieces(run), "text": text_of(lab, run)} for way, run in runs.items()
     ]  # fmt: skip
     return {
         "sentence": lab.sentence,

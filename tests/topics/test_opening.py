@@ -23,7 +23,7 @@ def test_the_completion_is_what_transformers_generates_greedily(any_lab: Lab):
         any_lab.torch.tensor([any_lab.ids]),
         attention_mask=any_lab.torch.ones(1, len(any_lab.ids), dtype=any_lab.torch.long),
         max_new_tokens=COMPLETION_LENGTH,
-        min_new_tokens=COMPLETION_LENGTH,
+        eos_token_id=any_lab.model.config.vocab_size,  # that no token has: these slides go on past an end token
         do_sample=False,
         pad_token_id=0,
     )
