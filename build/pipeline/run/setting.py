@@ -10,5 +10,5 @@ class Setting:
     sentence: str
     model: str  # identity, see models.ModelChoice
     server: str  # identity, see servers.ServerChoice
-    asked: str = ""  # a provider's model for slides 36-37 instead of the server
+    asked: str = ""  # a provider's model for the slides on one call shape, instead of the server
     flags: str = ""  # of the command: another model, sentence or folder, as a shell reads them
