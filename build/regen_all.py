@@ -7,7 +7,7 @@ from pathlib import Path
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parent))  # Python adds it by itself only where PYTHONSAFEPATH is not set
     from decks import ONE_CALL
-    from pipeline import streams
+    from pipeline import streams, timings  # timings first of all: the run's clock starts when it is imported
 
     streams.stop_early()
 
@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 try:
     from decks import ONE_CALL
-    from pipeline import streams
+    from pipeline import streams, timings
     from pipeline.errors import DeckError, MissingPart
     from pipeline.run.console import Screen
     from pipeline.run.flags import parser
@@ -27,6 +27,7 @@ except ModuleNotFoundError as error:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Parse flags, do what they ask, turn every error into one line and an exit code."""
+    timings.add("imports", "the command", timings.total())
     streams.steady()
     given = sys.argv[1:] if arguments is None else arguments
     screen, debug = Screen(quiet="--quiet" in given, as_json="--json" in given), "--debug" in given
@@ -46,6 +47,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         told = f"{type(error).__name__}: {error} (run again with --debug for the traceback)"
         code = failed(debug, screen, error, told, 1)
+    if "--timings" in given:
+        screen.timings(timings.spent(), timings.total())
     return screen.flush(code)
 
 

@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -42,10 +43,11 @@ def end_with_parent() -> None:
         os._exit(1)
 
 
-def draw_by_id(slide_id: str, capture: Path, verdict: Verdict, figure: Path) -> str:
-    """Draw one slide by its id (workers are spawned and know none of the parent's objects); return the id."""
+def draw_by_id(slide_id: str, capture: Path, verdict: Verdict, figure: Path) -> tuple[str, float]:
+    """Draw one slide by its id (workers are spawned and know none of the parent's objects); return it and the seconds taken."""
+    began = time.perf_counter()
     draw_slide(slides_of(slide_id)[0], json.loads(capture.read_text("utf-8")), verdict, figure)
-    return slide_id
+    return slide_id, time.perf_counter() - began
 
 
 def draw_slide(slide: Slide, capture: dict[str, Any], verdict: Verdict, figure: Path) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
+from pipeline import timings
 from pipeline.checksum import file_sha256
 from pipeline.errors import BadInput
 from pipeline.lab import Lab
@@ -71,6 +72,7 @@ class Build:
         except OracleFailure as failure:
             row.failure = str(failure)
         row.seconds = time.perf_counter() - start
+        timings.add("capture", slide.id, row.seconds)
         self.watcher.taken(slide, row)
         return row
 
@@ -111,10 +113,12 @@ class Build:
         counts = {"slides": len(kinds), "photographs": kinds.count("photograph"), "concept cards": kinds.count("concept")}
         parts = plan.deck_parts(present)
         if self.manifest.deck_parts != parts or not self.manifest.deck_is_whole():
-            self._assemble(present)
+            with timings.stretch("assembling"):
+                self._assemble(present)
         files = {path.name: file_sha256(self.staging.read_path(path)) for path in self.manifest.out.built}
         self.staging.write(self.manifest.out.manifest, manifest.text_of(counts, present, parts, files))
-        changed = self.staging.publish()
+        with timings.stretch("publishing"):
+            changed = self.staging.publish()
         held = {row.slide.id: entries[row.slide.id].capture_sha256 for row in rows if row.here}
         if held:
             manifest.note_held(self.manifest, held)
@@ -162,7 +166,8 @@ def build(todos: Sequence[Todo], deck: Deck, known: Manifest, source: Source, jo
         work = Build(deck, known, source, watcher, staging, pool)
         rows = work.redraw(draws) + work.photograph(takes)
         rows.sort(key=lambda row: row.slide.number)
-        pool.finish()
+        with timings.stretch("waiting for the last figures"):
+            pool.finish()
         if any(row.failure for row in rows):
             return Outcome(rows)
         return work.publish(rows)

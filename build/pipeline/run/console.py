@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import json
 import sys
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
     from pipeline.run.plan import Todo
+    from pipeline.timings import Stretch
 
 
 class Screen(Watcher):
@@ -228,6 +230,19 @@ class Screen(Watcher):
             line += f"; open {where}"
             self._document["deck"] = str(where)
         self.say(line)
+
+    def timings(self, spent: Sequence[Stretch], total: float) -> None:
+        """Where the time went: each stage with its sum, the longest first, and what it was spent on."""
+        if self.as_json:
+            self._document["timings"] = {"total": total, "stretches": [dataclasses.asdict(one) for one in spent]}
+            return
+        stages = {one.stage: sum(other.seconds for other in spent if other.stage == one.stage) for one in spent}
+        for stage, seconds in sorted(stages.items(), key=lambda pair: -pair[1]):
+            self.say(f"{seconds:8.2f} s  {stage}")
+            parts = sorted((one for one in spent if one.stage == stage and one.what), key=lambda one: -one.seconds)
+            for one in parts if len(parts) > 1 else []:
+                self.say(f"{one.seconds:12.2f} s  {one.what}")
+        self.say(f"{total:8.2f} s  in all; stages overlap where figures are drawn beside captures")
 
     def error(self, line: str, code: int) -> int:
         """Tell one error in one line on stderr; return the exit code."""

@@ -50,6 +50,7 @@ def parser() -> argparse.ArgumentParser:
     flags.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1), metavar="N", help="drawing processes")
     flags.add_argument("--offline", action="store_true", help="use no network")
     flags.add_argument("--pdf", action="store_true", help="print deck.pdf with a Chromium found on this machine")
+    flags.add_argument("--timings", action="store_true", help="say where the run's time went")
     flags.add_argument("--json", action="store_true", help="print one JSON document instead of lines")
     flags.add_argument("--quiet", action="store_true", help="print errors only")
     flags.add_argument("--debug", action="store_true", help="show the traceback of an error")

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
 
+from pipeline import timings
 from pipeline.drawing.worker import draw_by_id, interrupts_held, start_worker
 from pipeline.slide import Slide, Verdict
 
@@ -16,7 +17,7 @@ class DrawingPool:
 
     def __init__(self, jobs: int, drawn: Callable[[str], None]):
         self._drawn = drawn
-        self._figures: list[concurrent.futures.Future[str]] = []
+        self._figures: list[concurrent.futures.Future[tuple[str, float]]] = []
         self._waiting: list[tuple[Slide, Path, Verdict, Path]] | None = None
         self._pool = concurrent.futures.ProcessPoolExecutor(
             max_workers=max(1, jobs), mp_context=multiprocessing.get_context("spawn"), initializer=start_worker
@@ -49,9 +50,11 @@ class DrawingPool:
         for future in concurrent.futures.as_completed(self._figures):
             future.result()
 
-    def _tell(self, done: concurrent.futures.Future[str]) -> None:
+    def _tell(self, done: concurrent.futures.Future[tuple[str, float]]) -> None:
         if not done.cancelled() and not done.exception():
-            self._drawn(done.result())
+            slide_id, seconds = done.result()
+            timings.add("drawing", slide_id, seconds)
+            self._drawn(slide_id)
 
     def __enter__(self) -> "DrawingPool":
         return self

@@ -6,6 +6,7 @@ A plain run looks first whether anything changed at all since everything was fou
 import argparse
 import os
 
+from pipeline import timings
 from pipeline.errors import BadInput, MissingPart
 from pipeline.paths import Out
 from pipeline.run import manifest, stamp
@@ -35,11 +36,13 @@ def photograph(asked: argparse.Namespace, screen: Screen, deck: Deck, out: Out) 
     """Bring the deck up to date, unless one look says that it is."""
     found = None
     if not (asked.only or asked.force or asked.explain):
-        found = find(asked, screen.say)
+        with timings.stretch("finding model and server"):
+            found = find(asked, screen.say)
         if stamp.holds(out, found.setting):
             screen.nothing_to_do(manifest.read(out), out.html)
             return print_pdf(asked, screen, out)
-    from pipeline.run import modes
+    with timings.stretch("imports", "topics and modes"):
+        from pipeline.run import modes
 
     code = modes.photograph(asked, screen, deck, out, found)
     return code or print_pdf(asked, screen, out)

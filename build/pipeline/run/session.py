@@ -5,7 +5,8 @@ import threading
 from pathlib import Path
 from types import TracebackType
 
-from pipeline.lab import Lab
+from pipeline import timings
+from pipeline.lab import Lab, LoadedModel
 from pipeline.model import find as find_model
 from pipeline.model.load import Progress, Say
 from pipeline.run.found import Found
@@ -28,7 +29,7 @@ class Session:
         self._model, self._choice, self._say, self._progress = found.model, found.server, say, progress
         self._begun: Starting[Server] | None = None
         self._server: Server | None = None
-        self.lab = Lab(found.setting.sentence, lambda: found.model.load(say, progress), self.start_server)
+        self.lab = Lab(found.setting.sentence, self._load_model, self.start_server)
         self.lab.asked = asked
 
     def begin_server(self) -> None:
@@ -39,8 +40,13 @@ class Session:
 
     def start_server(self) -> Server:
         """The server, ready to be asked."""
-        self._server = self._choice.start(self._served_folder(), self._say, self._begun)
+        with timings.stretch("server start", self._choice.name):
+            self._server = self._choice.start(self._served_folder(), self._say, self._begun)
         return self._server
+
+    def _load_model(self) -> LoadedModel:
+        with timings.stretch("model", self._model.name):
+            return self._model.load(self._say, self._progress)
 
     def _served_folder(self) -> Path | None:
         """The folder that `transformers serve` serves: the embedded model's, whatever model Part 1 photographs."""
