@@ -35,6 +35,7 @@ class FakeServer:
         self.newline = b"\n"
         self.loads = 1  # how often it only loads before it answers ("loads once")
         self.spans: list[list[float]] = []  # of each POST: when it came, when the last of its answer began to be written
+        self.read: set[Any] = set()  # the prompts in its cache
         self.closing = threading.Event()
         self._server = ThreadingHTTPServer((host, port), self._handler())
         self._server.daemon_threads = True
@@ -62,6 +63,7 @@ class FakeServer:
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
             span: ClassVar[list[float]] = [0.0, 0.0]  # of a GET nobody asks
+            recalls = False
 
             def log_message(self, *arguments: object) -> None:
                 pass
@@ -85,6 +87,8 @@ class FakeServer:
                 fake.asked.append(("POST", self.path, body, {name.lower(): value for name, value in self.headers.items()}))
                 if self.path == "/api/pull":
                     return self.pull()
+                if self.path == "/api/show":
+                    return self.reply(200, {"template": "{{ .Prompt }}", "capabilities": ["completion"]})
                 self.span = [time.perf_counter(), 0.0]
                 fake.spans.append(self.span)
                 with contextlib.suppress(BrokenPipeError, ConnectionResetError):
@@ -126,6 +130,12 @@ class FakeServer:
 
             def answer(self, body: dict[str, Any]) -> None:
                 fault, stream = fake.fault, body.get("stream", False)
+                if self.path == "/api/generate" and "prompt" not in body:
+                    fake.read = set()
+                    reason = "unload" if body.get("keep_alive") == 0 else "load"
+                    return self.reply(200, {"model": body["model"], "response": "", "done": True, "done_reason": reason})
+                self.recalls = body.get("prompt") in fake.read
+                fake.read.add(body.get("prompt"))
                 said = {
                     "404": f"model '{body['model']}' not found",
                     "400": "invalid options", "500": "llama runner died", "503": "server busy", "401": KEY_SAID,
@@ -157,12 +167,16 @@ class FakeServer:
                 answered = "llama3:8b" if fault == "wrong model" else body["model"]
                 if stream:
                     return self.stream(answered)
-                data = json.dumps(whole(self.path, answered), ensure_ascii=False).encode()
+                data = json.dumps(self.recalled(whole(self.path, answered)), ensure_ascii=False).encode()
                 if fault in ("stalled", "cut off", "endless"):
                     return self.broken(data, fault)
                 if fault == "error in mid-stream":
                     return self.reply(200, {"error": "out of memory"})
                 return self.reply(200, data)
+
+            def recalled(self, message: dict[str, Any]) -> dict[str, Any]:
+                """What an Ollama says of a prompt that is in its cache: a shorter reading, the same count."""
+                return {**message, "prompt_eval_duration": 9_000_000} if self.recalls and "eval_duration" in message else message
 
             def broken(self, data: bytes, fault: str) -> None:
                 self.send_response(200)
@@ -187,7 +201,7 @@ class FakeServer:
                 self.send_header("Connection", "close")
                 self.end_headers()
                 self.close_connection = True
-                for number, message in enumerate(streamed(self.path, answered)):
+                for number, message in enumerate(map(self.recalled, streamed(self.path, answered))):
                     if number == 3 and fault == "stalled":
                         self.wait()
                     if number == 3 and fault == "cut off":

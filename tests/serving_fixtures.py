@@ -16,6 +16,7 @@ from pipeline.errors import DeckError
 from pipeline.lab import Lab
 from pipeline.model import find as find_model
 from pipeline.serving.server import KEY_VARIABLE, Server, connect
+from pipeline.serving.start import begin_transformers
 from pipeline.slide import Data, Slide, to_json
 
 SENTENCE = "The beekeeper opened the"
@@ -31,7 +32,7 @@ def served() -> Iterator[Callable[[], Server]]:
     def start() -> Server:
         if not running:
             try:
-                running.append(start.begin_transformers(find_model.embedded_folder()).ready())
+                running.append(begin_transformers(find_model.embedded_folder()).ready())
             except DeckError as error:
                 pytest.exit(f"the tests need the real server: {error}", returncode=error.exit_code)
         return running[0]

@@ -1,38 +1,31 @@
 """litellm in front of the same server: what it makes of the native answer, and the same question both ways.
 
-They prove that every field all providers share is in the answer that litellm hands over, with counts that add up, and that
-at temperature 0 the text is the one the server gives when asked directly. They need a server, no model in this process.
+They prove that every field all providers share is in the answer that litellm hands over, each as it was received but for
+the gateway's own prefix, with counts that add up and can be true; and that at temperature 0 the text is the one the server
+gives when asked directly. They need a server, no model in this process.
 """
 
 import copy
 from typing import TYPE_CHECKING, Any
 
 from pipeline.drawing.canvas import Canvas
-from pipeline.drawing.json_panel import draw_json, spelled, wrap
-from pipeline.drawing.layout import BODY_BOTTOM, BODY_TOP, LABEL, MARGIN, WIDTH, Box
-from pipeline.drawing.palette import BLUE, FAINT, GREY, INK, PALE, mix
+from pipeline.drawing.json_panel import draw_json, spelled
+from pipeline.drawing.layout import BODY, GAP, LABEL, LEADING, PAD, TITLE, Box, Share
+from pipeline.drawing.palette import BLUE, FAINT, GREY, INK, ORANGE, PALE
+from pipeline.drawing.sheet import Line
 from pipeline.lab import Lab
-from pipeline.serving.client import same_model
+from pipeline.serving.counts import agrees, expected, told
+from pipeline.serving.fields import MADE, MISSING, RECEIVED, RENAMED, SHARED, allowed, compared
 from pipeline.serving.messages import VARIES, flat, settle
 from pipeline.slide import Data, Slide, Verdict, run_topic
+from pipeline.text import counted
 
 if TYPE_CHECKING:
     from pipeline.serving.server import Server
 
 SECTION = "litellm, one shape"
 ANSWER_TOKENS = 24
-SHARED = (  # what an answer holds whichever provider it came from
-    "model", "id", "object", "created", "choices[0].message.role", "choices[0].message.content", "choices[0].finish_reason",
-    "usage.prompt_tokens", "usage.completion_tokens", "usage.total_tokens",
-)  # fmt: skip
-IN_OLLAMA = {  # where Ollama keeps the same thing; what it lacks litellm makes
-    "model": "model",
-    "choices[0].message.role": "message.role",
-    "choices[0].message.content": "message.content",
-    "choices[0].finish_reason": "done_reason",
-    "usage.prompt_tokens": "prompt_eval_count",
-    "usage.completion_tokens": "eval_count",
-}
+NONE = "(none)"
 
 
 def server(lab: Lab) -> "Server":
@@ -48,7 +41,7 @@ def question(lab: Lab) -> list[dict[str, str]]:
     return [{"role": "user", "content": lab.sentence}]
 
 
-# --- the native answer and the one shape ---
+# --- 36 · the native answer and the one shape ---
 
 
 def capture_shape(lab: Lab) -> Data:
@@ -64,91 +57,115 @@ def capture_shape(lab: Lab) -> Data:
         "posted": settle(call.posted),
         "native": settle(call.native),
         "answer": settle(call.answer, drop_unset=True),  # litellm's object has a place for every field of every provider
-        "shared": list(SHARED),
+        "fields": compared(call.native, call.answer),
+        "lookups": list(call.lookups) or NONE,
+        "typed_tokens": typed_tokens(lab, asked),
+        "expected": expected(asked, question(lab)),
+        "template": asked.template(question(lab)) or "not reported",
     }
 
 
-def source(data: Data, field: str) -> str | None:
-    """Where the native answer keeps what litellm hands over as `field`; None when litellm makes it."""
-    native = dict(flat(data["native"]))
-    place = IN_OLLAMA.get(field) if "done" in native else field
-    return place if place in native and native[place] is not None else None
+def typed_tokens(lab: Lab, asked: "Server") -> int | str:
+    """What the server counts for the sentence alone, no template around it; a provider is not asked for that."""
+    count = None if lab.asked else asked.complete(lab.sentence, max_tokens=1, temperature=0).prompt_tokens
+    return "not reported" if count is None else count
+
+
+def usage(data: Data) -> tuple[str, bool]:
+    """The counts as a sum, and whether they add up; where the server reported none, litellm's own are only estimates."""
+    native, answer = dict(flat(data["native"])), dict(flat(data["answer"]))
+    prompt, completion, total = (answer.get(f"usage.{name}_tokens", 0) for name in ("prompt", "completion", "total"))
+    reported = [native.get(one["place"]) for one in data["fields"] if one["field"].startswith("usage.") and one["place"]]
+    counts = all(isinstance(count, int) and not isinstance(count, bool) for count in (prompt, completion, total))
+    adds_up = counts and prompt + completion == total and (not reported or (prompt > 0 and completion > 0))
+    said = f"{prompt} + {completion} {'=' if adds_up else '≠'} {total}"
+    return (said if reported else "usage not reported", adds_up)
 
 
 def oracle_shape(data: Data) -> Verdict:
     native, answer = dict(flat(data["native"])), dict(flat(data["answer"]))
-    there = sum(answer.get(field) not in (None, "") for field in SHARED)
-    prompt, completion, total = (answer.get(f"usage.{name}_tokens", 0) for name in ("prompt", "completion", "total"))
-    adds_up = all(isinstance(count, int) and count > 0 for count in (prompt, completion)) and prompt + completion == total
-    carried = {field: place for field in SHARED if (place := source(data, field))}
-    unchanged = all(
-        same_model(native[place], answer[field]) if field == "model" else answer.get(field) == native[place]
-        for field, place in carried.items()
-    )
-    sum_text = f"{prompt} + {completion} = {total}" if adds_up else f"{prompt} + {completion} ≠ {total}"
+    fields = {one["field"]: one for one in data["fields"]}
+    kept = [name for name in SHARED if name in fields and true_of(fields[name], native, answer)]
+    said, adds_up = usage(data)
+    carried = sum(one["place"] is not None for one in data["fields"])
+    content = fields["choices[0].message.content"]["how"] in (RECEIVED, RENAMED) and answer["choices[0].message.content"] != ""
+    read_whole = agrees(native.get(fields["usage.prompt_tokens"]["place"], "not reported"), data["expected"])
     return Verdict(
-        there == len(SHARED) and adds_up and unchanged and len(carried) >= len(IN_OLLAMA),
-        f"{there} of {len(SHARED)} fields, {len(carried)} as received; {sum_text}",
-        "all there, none altered, usage adds up",
+        kept == list(SHARED) and adds_up and content and read_whole,
+        f"{len(kept)} of {len(SHARED)} fields, {carried} from the server; {said}",
+        f"none altered but by its prefix; adds up; in {told(data['expected'])}",
     )
+
+
+def true_of(one: Data, native: dict[str, Any], answer: dict[str, Any]) -> bool:
+    """Whether what is said of a field is so, and may be; ids and times are said by the capture alone."""
+    received, handed = native.get(one["place"]), answer.get(one["field"])
+    if one["how"] == MISSING or (one["how"] == MADE) != (one["place"] is None):
+        return False
+    return handed is not None and allowed(one["field"], one["how"], received, handed)
 
 
 def sabotage_shape(data: Data, lab: Lab) -> Data:
     """The same answer with its total of tokens one too high."""
-    sabotaged = copy.deepcopy(data)
-    sabotaged["answer"]["usage"]["total_tokens"] += 1
-    return sabotaged
+    spoiled = copy.deepcopy(data)
+    spoiled["answer"]["usage"]["total_tokens"] += 1
+    return spoiled
 
 
 def draw_shape(canvas: Canvas, data: Data) -> None:
-    carried = {field: place for field in SHARED if (place := source(data, field))}
-    made = f"{len(SHARED) - len(carried)} it makes itself" if len(carried) < len(SHARED) else "none is invented"
-    canvas.headline(f"One shape for every provider: litellm carries {len(carried)} of {len(SHARED)} shared fields over, {made}")
-    canvas.reading(f"One call seen at both ends: left, the bytes that {data['label']} sent; right, the object that litellm made.")
-    left, right, width = MARGIN, 1050, 810
-    for x, words in ((left, f"{data['label']}: {data['path']}"), (right, f"litellm: {data['asked']}")):
-        canvas.text(x, BODY_TOP + 40, words, size=30, weight="bold", valign="baseline", wrap=width, lines=1, smallest=22)
     native, answer = dict(flat(data["native"])), dict(flat(data["answer"]))
-    places = list(carried.values())
-    rest = [place for place, value in native.items() if place not in places and value is not None]
-    top, bottom = BODY_TOP + 66, BODY_BOTTOM - 10
-    at_left = draw_rows(canvas, [(place, native[place]) for place in places + rest], left, top, width, bottom, strong=set(places))
-    extra = [field for field in answer if field not in SHARED]
-    shown = [(field, answer[field]) for field in (*SHARED, *extra)]
-    at_right = draw_rows(canvas, shown, right, top, width, bottom, strong=set(SHARED))
-    for field, place in carried.items():
-        if place in at_left and field in at_right:
-            canvas.arrow((left + width + 8, at_left[place]), (right - 8, at_right[field]), color=BLUE, width=2.5)
-    for field in SHARED:
-        if field not in carried and field in at_right:
-            canvas.text(right - 16, at_right[field], "made by litellm", size=22, color=GREY, align="right")
+    ways = [one["how"].partition(":")[0] for one in data["fields"]]
+    told_of = ", ".join(f"{ways.count(way)} {way}" for way in dict.fromkeys(ways))
+    held = "" if data["lookups"] == NONE else f" {counted(len(data['lookups']), 'look-up')} of its own were held back."
+    body = canvas.titled(
+        f"One shape for every provider: {told_of}",
+        f"One call seen at both ends: left, what {data['label']} sent; right, the object that litellm made of it.{held}",
+    )
+    head, table, foot = body.rows(TITLE * LEADING, ..., 84, gap=GAP)
+    columns = (Box(0, 0, head.w, 1)).columns(..., 300, ..., gap=GAP)
+    titles = (f"{data['label']}: POST {data['path']}", "", f"litellm: {data['asked']}")
+    for spot, words in zip(columns, titles, strict=True):
+        canvas.put(Box(head.x + spot.x, head.y, spot.w, head.h), words, weight="bold")
+    shares = [Share(2 if one["field"].endswith("content") else 1) for one in data["fields"]]
+    for row, one in zip(table.rows(*shares, gap=6), data["fields"], strict=True):
+        left, middle, right = row.columns(..., 300, ..., gap=GAP)
+        how, _, detail = one["how"].partition(": ")
+        color = {RECEIVED: GREY, RENAMED: BLUE, MADE: ORANGE}.get(how, ORANGE)
+        draw_field(canvas, left, one["place"], native.get(one["place"]))
+        draw_field(canvas, right, one["field"], answer.get(one["field"]))
+        if one["place"]:
+            canvas.arrow((middle.x, row.bottom - GAP / 2), (middle.right, row.bottom - GAP / 2), color=color, width=2)
+        canvas.put(Box(middle.x, row.y, middle.w, row.h - GAP), detail or how, size=LABEL, color=color, align="center")
+    draw_template(canvas, data, foot)
 
 
-def draw_rows(canvas: Canvas, rows: list[tuple[str, Any]], x, top, width, bottom, *, strong: set[str]) -> dict[str, float]:
-    """One leaf a row: its path in grey, its value; rows that take no part are paler. Returns the middle of each row."""
-    most = int((bottom - top) / 46)
-    kept = rows if len(rows) <= most else rows[: most - 1]
-    step = min(66.0, (bottom - top) / (len(kept) + (len(kept) < len(rows))))
-    advance = canvas.measure("0" * 20, 24, mono=True)[0] / 20
-    places: dict[str, float] = {}
-    for number, (path, value) in enumerate(kept):
-        y = top + number * step
-        taking_part = path in strong
-        canvas.box(Box(x, y, width, step - 8), fill=FAINT if taking_part else None, edge=None if taking_part else PALE, radius=8)
-        middle = y + (step - 8) / 2
-        canvas.text(x + 18, middle, path, size=24, mono=True, color=GREY)
-        room = width - 36 - (len(path) + 2) * advance
-        color = INK if taking_part and value != VARIES else GREY
-        text = wrap(spelled(value), max(int(room / advance), 4), 1)[0]
-        canvas.text(x + width - 18, middle, text, size=24, mono=True, color=color, align="right",
-                    wrap=room + advance, lines=1, smallest=LABEL)  # fmt: skip
-        places[path] = middle
-    if len(kept) < len(rows):
-        canvas.text(x + 18, bottom - step / 2, f"and {len(rows) - len(kept)} more", size=24, color=GREY)
-    return places
+def draw_field(canvas: Canvas, box: Box, path: str | None, value: Any) -> None:
+    """A field's path in grey and its value; an empty frame where there is none."""
+    canvas.box(box, fill=FAINT if path else None, edge=None if path else PALE, radius=8, dashed=path is None)
+    if path is None:
+        return
+    inside = box.inset(GAP * 1.5, 0)
+    name, rest = inside.columns(canvas.width(path, LABEL, mono=True) + GAP, ...)
+    canvas.put(name, path, size=LABEL, mono=True, color=GREY)
+    color = GREY if value == VARIES else INK
+    canvas.put(rest, spelled(value), size=LABEL, mono=True, color=color, align="right", lines=int(box.h / (LEADING * LABEL)))
 
 
-# --- direct and through litellm ---
+def draw_template(canvas: Canvas, data: Data, box: Box) -> None:
+    """Why a conversation is more tokens than what was typed: what the chat template puts around it."""
+    typed, read = data["typed_tokens"], dict(flat(data["answer"])).get("usage.prompt_tokens", "not reported")
+    template = data["template"] if isinstance(data["template"], dict) else {}
+    if typed == "not reported":
+        first = f"Read as a conversation: {counted(read, 'token')}" if isinstance(read, int) else "Tokens read: not reported"
+    else:
+        first = f"{counted(typed, 'token')} typed, {read} read: the chat template says who speaks"
+        first += ", and a system prompt is put before" if template.get("system") else ""
+    shown = template.get("read") or template.get("system") or template.get("template") or "the server does not show its template"
+    name = "as read: " if "read" in template else "system: " if "system" in template else "template: " if template else ""
+    canvas.stack(box, Line(first, BODY, weight="bold"), Line(name + spelled(shown), LABEL, GREY, mono=True), down="bottom")
+
+
+# --- 37 · direct and through litellm ---
 
 
 def capture_both_ways(lab: Lab) -> Data:
@@ -162,79 +179,76 @@ def capture_both_ways(lab: Lab) -> Data:
         "label": asked.label,
         "model": asked.model,
         "asked": gateway.route_to(asked).model,
-        "direct": {"path": direct.path, "request": settle(direct.request), "text": direct.text},
-        "through": {"path": through.path, "request": settle(through.posted), "text": through.text},
+        "expected": expected(asked, question(lab)),
+        "lookups": list(through.lookups) or NONE,
+        "direct": way(direct.path, direct.request, direct.text, direct.prompt_tokens),
+        "through": way(through.path, through.posted, through.text, through.prompt_tokens),
     }
+
+
+def way(path: str, request: Data, text: str, prompt_tokens: int | None) -> Data:
+    count = "not reported" if prompt_tokens is None else prompt_tokens
+    return {"path": path, "request": settle(request), "text": text, "prompt_tokens": count}
 
 
 def oracle_both_ways(data: Data) -> Verdict:
     direct, through = data["direct"]["text"], data["through"]["text"]
     agreeing = sum(a == b for a, b in zip(direct, through, strict=False))
     longest = max(len(direct), len(through))
+    counts = [data[name]["prompt_tokens"] for name in ("direct", "through")]
+    known = [count for count in counts if count != "not reported"]
+    read_whole = all(agrees(count, data["expected"]) for count in counts) and len(set(known)) < 2
+    tokens = " and ".join(map(str, counts))
     # greedy on one server: the same weights see the same tokens, so the texts are equal or something was altered
-    return Verdict(direct == through != "", f"{agreeing} of {longest} characters the same", "all of them, at temperature 0")
+    return Verdict(
+        direct == through != "" and read_whole,
+        f"{agreeing} of {longest} characters the same; {tokens} tokens in",
+        f"all, at temperature 0; in {told(data['expected'])}, both",
+    )
 
 
 def sabotage_both_ways(data: Data, lab: Lab) -> Data:
     """The text that came through litellm loses its last character."""
-    sabotaged = copy.deepcopy(data)
-    sabotaged["through"]["text"] = data["through"]["text"][:-1]
-    return sabotaged
+    spoiled = copy.deepcopy(data)
+    spoiled["through"]["text"] = data["through"]["text"][:-1]
+    return spoiled
 
 
 def draw_both_ways(canvas: Canvas, data: Data) -> None:
-    direct, through = data["direct"], data["through"]
-    size = len(direct["text"])
-    canvas.headline(f"Asked directly or through litellm, the answer is the same: {size} of {size} characters")
-    canvas.reading("Top: the request that each way really posted, temperature 0. Bottom: the text that each got back, cut alike.")
-    width, gap = 870, 60
-    lanes = ((MARGIN, "Direct", direct), (MARGIN + width + gap, f'litellm.completion("{data["asked"]}")', through))
-    top, panel = BODY_TOP + 62, 368
-    server_top = top + panel + 46
-    for x, name, way in lanes:
-        path = f"POST {way['path']}"
-        room = canvas.measure(path, 22)[0]
-        canvas.text(
-            x, BODY_TOP + 40, name, size=28, weight="bold", valign="baseline", wrap=width - room - 20, lines=1, smallest=22
-        )
-        canvas.text(x + width, BODY_TOP + 40, path, size=22, color=GREY, align="right", valign="baseline")
-        draw_json(canvas, way["request"], Box(x, top, width, panel), size=26)
-        canvas.arrow((x + width / 2, top + panel + 4), (x + width / 2, server_top - 4), color=INK, width=2.5)
-        canvas.arrow((x + width / 2, server_top + 60), (x + width / 2, server_top + 98), color=INK, width=2.5)
-    canvas.box(Box(MARGIN, server_top, WIDTH - 2 * MARGIN, 56), fill=INK, radius=8)
-    face = f"{data['label']}  ·  {data['model']}"
-    canvas.text(WIDTH / 2, server_top + 28, face, size=28, weight="bold", color="white", align="center",
-                wrap=WIDTH - 2 * MARGIN - 40, lines=1, smallest=22)  # fmt: skip
-    draw_answers(canvas, direct["text"], through["text"], server_top + 104)
+    size = len(data["direct"]["text"])
+    body = canvas.titled(
+        f"Asked directly or through litellm, the answer is the same: {size} of {size} characters",
+        "Top: the request that each way really posted, temperature 0. Bottom: the one text that both got back.",
+    )
+    lanes, face, _, answer = body.rows(..., 56, 32, 130)
+    names = (("Direct", data["direct"]), (f'litellm.completion("{data["asked"]}")', data["through"]))
+    for lane, (name, one) in zip(lanes.even_columns(2, gap=60), names, strict=True):
+        head, panel, below = lane.rows(TITLE * LEADING, ..., 32)
+        path = f"POST {one['path']}"
+        title, place = head.columns(..., canvas.width(path, LABEL) + 2, gap=PAD)
+        canvas.put(title, name, weight="bold")
+        canvas.put(place, path, size=LABEL, color=GREY, align="right")
+        draw_json(canvas, one["request"], panel, size=LABEL)
+        canvas.arrow((below.north[0], below.y + 4), (below.south[0], below.bottom - 4))
+        canvas.arrow((below.south[0], face.bottom + 4), (below.south[0], answer.y - 4))
+    canvas.box(face, fill=INK, radius=8)
+    canvas.put(face.inset(PAD, 0), f"{data['label']}  ·  {data['model']}", weight="bold", color="white", align="center")
+    draw_answer(canvas, data, answer)
 
 
-def draw_answers(canvas: Canvas, direct: str, through: str, top: float) -> None:
-    """Two texts, cut at the same columns, one under the other."""
-    left, gap = MARGIN + 150, 10
-    block = (BODY_BOTTOM - 12 - top - gap) / 2
-    size, rows, step = 28, [""], 0.0
-    for size in range(28, LABEL - 1, -1):
-        advance = canvas.measure("0" * 20, size, mono=True)[0] / 20
-        columns, step = int((WIDTH - MARGIN - left - 20) / advance), size * 1.56
-        rows = wrap(spelled(direct), columns, 99)
-        if len(rows) * step <= block - 4:
-            break
-    for number, (name, text) in enumerate((("direct", direct), ("litellm", through))):
-        y = top + number * (block + gap)
-        canvas.box(Box(MARGIN, y, WIDTH - 2 * MARGIN, block), fill=mix(BLUE, 0.12), radius=8)
-        canvas.text(MARGIN + 20, y + block / 2, name, size=26, color=BLUE, weight="bold")
-        rows = wrap(spelled(text), columns, max(int((block - 4) / step), 1))
-        start = y + block / 2 - (len(rows) - 1) * step / 2
-        for line, row in enumerate(rows):
-            canvas.text(left, start + line * step, row, size=size, mono=True,
-                        wrap=WIDTH - MARGIN - left - 10, lines=1, smallest=LABEL)  # fmt: skip
+def draw_answer(canvas: Canvas, data: Data, box: Box) -> None:
+    """The one text that both ways brought, and that it is one."""
+    canvas.box(box, fill=canvas.tint(BLUE), radius=8)
+    name, text = box.inset(PAD, 0).columns(150, ..., gap=PAD)
+    canvas.stack(name, Line("both", BODY, BLUE, "bold"), Line("the same", LABEL, BLUE))
+    canvas.put(text, spelled(data["direct"]["text"]), size=TITLE, mono=True, lines=3)
 
 
 SLIDES = [
     Slide(
         name="native_and_normalised",
         section=SECTION,
-        claim="The answer that litellm hands over holds every field that all providers share, unaltered, and its usage adds up.",
+        claim="The answer that litellm hands over holds every field that all providers share, none altered but by its prefix.",
         capture=capture_shape,
         oracle=oracle_shape,
         sabotage=sabotage_shape,

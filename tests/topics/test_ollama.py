@@ -4,11 +4,15 @@ import copy
 
 import pytest
 
+import fake_server
 from fake_server import FAULTS, PIECES, FakeServer
 from layout import problems
 from pipeline.errors import MissingPart
+from pipeline.serving.server import connect
+from pipeline.settings import DEFAULT_SENTENCE
 from pipeline.slide import OracleFailure, assert_holds, to_json
-from serving_fixtures import drawn, lab_of, server_of, taken
+from recorded_ollama import VERSIONS, RecordedOllama
+from serving_fixtures import SENTENCE, drawn, lab_of, server_of, taken
 from topics.ollama import SLIDES
 
 REQUEST, TIME = SLIDES
@@ -23,17 +27,51 @@ def test_either_dialect_can_be_photographed_and_drawn(kind, slide):
     assert problems(drawn(slide, data)) == []
 
 
-def test_ollamas_own_durations_are_the_parts_and_ours_stand_in_where_there_are_none():
+@pytest.mark.parametrize("version", VERSIONS)
+def test_an_ollama_reads_a_prompt_once_and_says_so(version):
+    calls = ["generate_cold", "generate_stream", "generate_stream", "generate_greedy"]
+    with RecordedOllama(version, generate=calls) as ollama:
+        server = connect("ollama", ollama.url, "qwen2.5:0.5b", "Ollama", version, None)
+        data = taken(TIME, lab_of(server, DEFAULT_SENTENCE))
+        asked = [body for _, path, body in ollama.asked if path == "/api/generate"]
+    unload, load = [body for body in asked if "prompt" not in body]
+    assert unload["keep_alive"] == 0 and load["options"]["num_ctx"] == asked[-1]["options"]["num_ctx"]
+    assert asked[1:3] == [unload, load] and asked[3] == asked[4]
+    assert data["reported"] == "durations" and data["clock"] == "the server's own" and len(data["runs"]) == 2
+    assert [part["name"] for part in data["runs"][0]["parts"]] == ["getting ready", "prefill", "decode"]
+    assert problems(drawn(TIME, data)) == []
+    first, again = (run["reading_ms"] for run in data["runs"])
+    assert TIME.oracle(data).measured.startswith(f"prompt read in {first:,.0f} ms, then {again:,.0f}")
+
+
+def test_counts_of_cached_tokens_tell_of_a_cache_too_and_the_prompt_begins_as_no_cache_knows(monkeypatch):
+    answers = iter([0, 9, 0, 9, 9])
+    real = fake_server.whole
+
+    def cached(path, model):
+        answer = real(path, model)
+        return {**answer, "usage": {**answer["usage"], "prompt_tokens_details": {"cached_tokens": next(answers, 9)}}}
+
+    monkeypatch.setattr(fake_server, "whole", cached)
     with FakeServer() as fake:
-        own = taken(TIME, lab_of(server_of(fake, "ollama")))
-        ours = taken(TIME, lab_of(server_of(fake, "openai")))
-    assert [(part["name"], part["ms"]) for part in own["parts"]] == [
-        ("loading", 20),
-        ("reading the prompt", 80),
-        ("writing", 190),
-    ]
-    assert own["whole_ms"] == 300 and own["clock"] == "the server's own"
-    assert ours["clock"] == "our own" and sum(part["ms"] for part in ours["parts"]) == pytest.approx(ours["whole_ms"])
+        server = server_of(fake, "openai")
+        data = taken(TIME, lab_of(server))
+        prompts = [body["prompt"] for body in fake.posts()]
+    assert data["reported"] == "counts" and data["beginning"] == "(varies)"
+    assert prompts[-1] == prompts[-2] == prompts[-3] != SENTENCE and prompts[-1].endswith(SENTENCE)
+    assert assert_holds(TIME, data).holds and problems(drawn(TIME, data)) == []
+    data["runs"][1]["cached_tokens"] = data["runs"][0]["cached_tokens"]
+    with pytest.raises(OracleFailure):
+        assert_holds(TIME, data)
+
+
+def test_a_server_that_reports_no_reading_gets_the_plain_picture():
+    with FakeServer() as fake:
+        data = taken(TIME, lab_of(server_of(fake, "openai")))
+    assert data["reported"] == "nothing" and data["clock"] == "our own" and data["beginning"] == "(none)"
+    (run,) = data["runs"]
+    assert sum(part["ms"] for part in run["parts"]) == pytest.approx(run["whole_ms"])
+    assert assert_holds(TIME, data).holds and problems(drawn(TIME, data)) == []
 
 
 def test_a_request_is_kept_as_it_was_sent_and_what_varies_is_said_to_vary():
@@ -45,8 +83,6 @@ def test_a_request_is_kept_as_it_was_sent_and_what_varies_is_said_to_vary():
 
 
 def test_what_the_server_does_not_report_is_shown_as_not_reported(monkeypatch):
-    import fake_server
-
     monkeypatch.setattr(fake_server, "ollama_end", lambda path, model, text, reason="": {"response": text, "done": True})
     with FakeServer() as fake:
         data = taken(REQUEST, lab_of(server_of(fake)))
@@ -59,8 +95,6 @@ def test_what_the_server_does_not_report_is_shown_as_not_reported(monkeypatch):
 
 
 def test_a_sentence_with_nothing_to_add_is_asked_as_a_question(monkeypatch):
-    import fake_server
-
     real = fake_server.whole
 
     def silent_when_raw(path, model):
@@ -99,19 +133,25 @@ def test_an_answer_that_is_empty_foreign_unfinished_or_miscounted_is_refused(sab
         assert_holds(REQUEST, data)
 
 
-@pytest.mark.parametrize("sabotage", ["parts beyond the whole", "chunks out of order", "a chunk after the end", "other text"])
-def test_times_that_cannot_be_and_other_text_are_refused(sabotage):
+@pytest.mark.parametrize("kind", ["ollama", "openai"])
+@pytest.mark.parametrize(
+    "sabotage", ["parts beyond the whole", "chunks out of order", "a chunk after the end", "other text", "read as long again"]
+)
+def test_times_that_cannot_be_and_other_text_are_refused(sabotage, kind):
     with FakeServer() as fake:
-        data = taken(TIME, lab_of(server_of(fake)))
+        data = taken(TIME, lab_of(server_of(fake, kind)))
     sabotaged = copy.deepcopy(data)
+    run = sabotaged["runs"][-1]
     if sabotage == "parts beyond the whole":
-        sabotaged["parts"][0]["ms"] = data["whole_ms"]
+        run["parts"][0]["ms"] = run["whole_ms"] + 1
     elif sabotage == "chunks out of order":
-        sabotaged["chunks"][0]["ms"], sabotaged["chunks"][-1]["ms"] = data["chunks"][-1]["ms"] + 1, data["chunks"][0]["ms"]
+        run["chunks"][0]["ms"], run["chunks"][-1]["ms"] = run["chunks"][-1]["ms"] + 1, run["chunks"][0]["ms"]
     elif sabotage == "a chunk after the end":
-        sabotaged["chunks"][-1]["ms"] = data["seen_ms"] + 1
-    else:
+        run["chunks"][-1]["ms"] = run["seen_ms"] + 1
+    elif sabotage == "other text":
         sabotaged["unstreamed"] += "!"
+    else:
+        sabotaged["reported"], sabotaged["runs"] = "durations", [copy.deepcopy(run), copy.deepcopy(run)]
     assert_holds(TIME, data)
     with pytest.raises(OracleFailure):
         assert_holds(TIME, sabotaged)

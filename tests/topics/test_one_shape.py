@@ -2,6 +2,7 @@
 
 import json
 import logging
+import os
 import subprocess
 import sys
 import textwrap
@@ -13,11 +14,14 @@ from layout import problems
 from pipeline.errors import BadInput, MissingPart
 from pipeline.paths import BUILD, REPO
 from pipeline.serving import gateway
+from pipeline.serving.fields import SHARED
 from pipeline.serving.providers import PROVIDERS, ask_route, table
-from pipeline.serving.server import server_at
+from pipeline.serving.server import connect, server_at
+from pipeline.settings import DEFAULT_SENTENCE
 from pipeline.slide import assert_holds, to_json
+from recorded_ollama import VERSIONS, RecordedOllama
 from serving_fixtures import drawn, lab_of, server_of, taken
-from topics.one_shape import SHARED, SLIDES
+from topics.one_shape import SLIDES
 
 SHAPE, BOTH = SLIDES
 QUESTION = [{"role": "user", "content": "The beekeeper opened the"}]
@@ -56,6 +60,92 @@ def one_shape_fields(answer):
     from pipeline.serving.messages import flat
 
     return flat(answer)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_each_field_is_said_to_be_what_it_is(version):
+    with RecordedOllama(version, chat=["chat"], generate=["generate_greedy"]) as ollama:
+        server = connect("ollama", ollama.url, MODEL, "Ollama", version, None)
+        data = taken(SHAPE, lab_of(server, DEFAULT_SENTENCE))
+        told = {(method, path) for method, path, _ in ollama.asked}
+    how = {one["field"]: (one["place"], one["how"]) for one in data["fields"]}
+    assert how["model"] == ("model", "changed: ollama_chat/ put before it")
+    assert how["choices[0].message.content"] == ("message.content", "renamed")
+    assert how["usage.prompt_tokens"] == ("prompt_eval_count", "renamed")
+    assert how["id"] == how["usage.total_tokens"] == (None, "made here")
+    assert data["lookups"] == "(none)" and told == {("POST", f"/api/{path}") for path in ("chat", "generate", "show")}
+    assert data["typed_tokens"] == 10 and "You are Qwen" in data["template"]["system"]
+    assert assert_holds(SHAPE, data).holds and problems(drawn(SHAPE, data)) == []
+
+
+def test_in_openais_shape_everything_is_as_received():
+    with FakeServer() as fake:
+        data = taken(SHAPE, lab_of(server_of(fake, "openai")))
+    assert {one["how"] for one in data["fields"]} == {"as received"}
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda data: data["answer"].update(model="openai/another"),
+        lambda data: data["answer"]["choices"][0]["message"].update(content="another"),
+        lambda data: data["answer"]["choices"][0].update(finish_reason="tool_calls"),
+        lambda data: data["native"].update(prompt_eval_count=3),
+        lambda data: data["fields"][0].update(how="as received"),
+        lambda data: data["fields"].pop(),
+    ],
+)
+def test_a_field_altered_on_its_way_and_a_cut_prompt_are_refused(spoil):
+    with FakeServer() as fake:
+        data = taken(SHAPE, lab_of(server_of(fake)))
+    assert assert_holds(SHAPE, data).holds
+    spoil(data)
+    with pytest.raises(AssertionError):
+        assert_holds(SHAPE, data)
+
+
+def test_an_answer_without_usage_holds_and_says_that_it_was_not_reported(monkeypatch):
+    import fake_server
+
+    real = fake_server.whole
+    monkeypatch.setattr(fake_server, "whole", lambda path, model: {**real(path, model), "usage": None})
+    with FakeServer() as fake:
+        data = taken(SHAPE, lab_of(server_of(fake, "openai")))
+    assert "usage not reported" in assert_holds(SHAPE, data).measured and problems(drawn(SHAPE, data)) == []
+
+
+@pytest.mark.parametrize("kind", ["ollama", "openai"])
+def test_a_run_connects_to_the_named_server_and_to_nothing_else(kind):
+    """Every connection and every name looked up, of both slides, with proxies set and another server on Ollama's port."""
+    with FakeServer() as fake, FakeServer() as elsewhere:
+        script = f"""
+            import sys
+            sys.path[:0] = [{str(BUILD)!r}, {str(REPO / "tests")!r}]
+            from serving_fixtures import lab_of
+            from pipeline.serving.server import connect
+            from topics.one_shape import SLIDES
+            seen = set()
+            def audit(event, given):
+                if event == "socket.connect":
+                    seen.add(str(given[1]))
+                elif event == "socket.getaddrinfo":
+                    seen.add(f"look up {{given[0]}}")
+            sys.addaudithook(audit)
+            server = connect({kind!r}, {fake.url!r}, {MODEL!r}, "Fake", "0.32.0", None)
+            for slide in SLIDES:
+                slide.capture(lab_of(server))
+            import time
+            time.sleep(1.5)  # what litellm does in threads of its own comes after the answer
+            print(sorted(seen))
+        """
+        dead = dict.fromkeys(("HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "ALL_PROXY", "all_proxy"), "http://127.0.0.1:9")
+        environment = {**os.environ, **dead, "OLLAMA_HOST": elsewhere.url, "OLLAMA_API_BASE": elsewhere.url}
+        done = subprocess.run(
+            [sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, env=environment, timeout=300
+        )
+        assert (done.returncode, elsewhere.asked) == (0, []), done.stderr
+    lines = [line for line in done.stdout.splitlines() if line.startswith("[")]
+    assert lines[-1] == str([f"('127.0.0.1', {fake.port})", "look up 127.0.0.1"]), lines
 
 
 @pytest.mark.parametrize("field", SHARED)
@@ -154,6 +244,8 @@ def test_a_server_of_ones_own_is_reached_by_its_address(provider, ending, monkey
             data = taken(slide, lab)
             assert assert_holds(slide, data).holds and data["asked"] == lab.asked
             assert str(fake.port) not in json.dumps(data)
+            # of a model on its hub litellm would read the configuration there, whatever server was named
+            assert (data["lookups"] == "(none)") == (provider.name != "TGI")
 
 
 @pytest.mark.parametrize("model", ["gpt-x", "nobody/model", "together_ai/", ""])

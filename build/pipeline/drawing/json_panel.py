@@ -13,7 +13,8 @@ from pipeline.serving.messages import VARIES
 ORDER = (
     "model", "id", "object", "created", "created_at", "prompt", "messages", "message", "role", "content", "response", "choices",
     "index", "text", "finish_reason", "done", "done_reason", "usage", "prompt_tokens", "completion_tokens", "total_tokens",
-    "prompt_eval_count", "eval_count", "max_tokens", "num_predict", "temperature", "seed", "raw", "stream", "options",
+    "prompt_eval_count", "eval_count", "max_tokens", "num_predict", "temperature",
+    "repeat_penalty", "num_ctx", "seed", "raw", "stream", "truncate", "shift", "options",
 )  # a capture's keys come back sorted; a reader expects them in this order  # fmt: skip
 PAD, INDENT = 18, 2
 
@@ -52,8 +53,8 @@ def inline(message: Mapping[str, Any]) -> str | None:
 
 
 def lines(value: Any, width: int, path: str = "", depth: int = 0, key: str = "", after: str = "") -> Iterator[Line]:
-    """The lines of a message, one leaf a line, or a small message on one if it fits `width` columns."""
-    if depth and isinstance(value, Mapping) and (short := inline(value)) and INDENT * depth + columns(key + short) < width:
+    """The lines of a message, one leaf a line, or a small message as one if it fits twice `width` columns."""
+    if depth and isinstance(value, Mapping) and (short := inline(value)) and columns(key + short) < 2 * (width - INDENT * depth):
         yield Line(path, depth, key, short, after)
     elif isinstance(value, list) and len(value) == 1 and isinstance(value[0], Mapping):
         yield from _block(in_order(value[0]), width, f"{path}[0]", depth, key, "[{", "}]", after)
@@ -113,7 +114,8 @@ def draw_json(canvas: Canvas, value: Any, panel: Box, *, accents: tuple[str, ...
 def _elide(rows: list[Line], heights: list[int], over: int) -> tuple[list[Line], list[int]]:
     """Leave out what says nothing (null), then lines from the end on; one line says how many."""
     gone = [i for i in range(len(rows)) if rows[i].value == "null"][: over + 1]
-    ends = [i for i in range(len(rows) - 2, 0, -1) if i not in gone]
+    # what went in and came out stays: a reader looks for it
+    ends = [i for i in range(len(rows) - 2, 0, -1) if i not in gone and not rows[i].path.startswith("usage")]
     gone += ends[: max(0, over + 1 - len(gone))]
     kept = [(row, height) for i, (row, height) in enumerate(zip(rows, heights, strict=True)) if i not in gone]
     kept.insert(len(kept) - 1, (Line("", 1, f"⋯ {len(gone)} more lines ⋯", "", ""), 1))

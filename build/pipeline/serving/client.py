@@ -1,6 +1,7 @@
 """What is asked of a model server and what its answer means, the same in either dialect. Opens no connection itself."""
 
 import contextlib
+import re
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -10,6 +11,13 @@ from typing import ClassVar
 from pipeline.errors import BadInput
 from pipeline.serving.line import LOG, Line
 from pipeline.serving.stream import Message
+
+ANOTHER = "ask another model, by its name behind a #: --server URL#MODEL"
+DATE = re.compile(r"-(20\d\d-?\d\d-?\d\d|\d{4})$")
+ENDS = {  # the words that servers have for the two ends of an answer
+    "stop": {"stop", "eos", "eos_token", "end_turn", "stop_sequence", "stop_token", "complete"},
+    "length": {"length", "max_tokens", "max_length", "model_length"},
+}
 
 
 @dataclass(frozen=True)
@@ -26,33 +34,52 @@ class Exchange:
     completion_tokens: int | None
     seconds: float
     chunks: list[tuple[float, str]] = field(default_factory=list)  # of a stream: seconds since sending, text
+    cached_tokens: int | None = None  # of the prompt, found in the server's cache
+    reading_ms: float | None = None  # the prompt's reading, by the server's own clock
 
     def __post_init__(self) -> None:
-        if not isinstance(self.text, str):
-            raise TypeError("an answer's text is text")
+        for name in ("text", "model", "finish"):
+            if not isinstance(value := getattr(self, name), str) and (value is not None or name == "text"):
+                raise OddShape(f"its {name} is {value!r}, which is no text")
+        for name in ("prompt_tokens", "completion_tokens", "cached_tokens", "reading_ms"):
+            if (value := getattr(self, name)) is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
+                raise OddShape(f"its {name.replace('_', ' ')} are {value!r}, which is no number")
+        if self.text.lstrip().startswith("<think>"):
+            raise OddShape("it thinks aloud (<think>) before it answers, and this deck shows answers")
+
+
+class OddShape(TypeError):
+    """A field of an answer holds another thing than it should; the message says which."""
 
 
 class Wire(Line, ABC):
     """A line to one server, in the dialect that a subclass speaks."""
 
     options: ClassVar[dict[str, str]]  # our name of an option -> the dialect's
+    also: frozenset[str] = frozenset()  # further names that the server has for our model
 
     # --- questions, the same in both dialects ---
 
     def complete(self, prompt: str, *, stream: bool = False, **options) -> Exchange:
         """Continue a text as it stands, no chat template applied."""
-        return self._ask(*self.completion(prompt, self._named(options), stream), stream)
+        return self._ask(*self.completion(prompt, self._named(options, prompt), stream), stream)
 
     def chat(self, messages: list[Message], *, stream: bool = False, **options) -> Exchange:
         """Answer a conversation."""
-        return self._ask(*self.conversation(messages, self._named(options), stream), stream)
+        prompt = "\n".join(message["content"] for message in messages)
+        return self._ask(*self.conversation(messages, self._named(options, prompt), stream), stream)
 
-    def _named(self, options: Message) -> Message:
+    def meant(self, prompt: str, max_tokens: int) -> Message:
+        """What must be said besides, so that the call means what it says whatever the server's own defaults are."""
+        return {}
+
+    def _named(self, options: Message, prompt: str) -> Message:
         unknown = sorted(set(options) - set(self.options))
         if unknown:
             known = ", ".join(sorted(self.options))
             raise BadInput(f"{', '.join(unknown)}: no such option; {self.url} is asked only with {known}")
-        return {self.options[name]: value for name, value in options.items()}
+        named = {self.options[name]: value for name, value in options.items()}
+        return named | self.meant(prompt, options.get("max_tokens", 0))
 
     def _ask(self, path: str, body: Message, stream: bool) -> Exchange:
         with self.turn:
@@ -61,7 +88,7 @@ class Wire(Line, ABC):
                 exchange = self._streamed(path, body) if stream else self._whole(path, body)
         if exchange.finish == "load":
             raise self.failed(path, "loaded the model but generated nothing", "wait until it is loaded and run again")
-        if exchange.model is not None and not same_model(body["model"], exchange.model):
+        if exchange.model is not None and not same_model(body["model"], exchange.model, self.also):
             what = f"answered with model {exchange.model!r} instead of {body['model']!r}"
             raise self.failed(path, what, "check what it serves")
         return exchange
@@ -93,6 +120,8 @@ class Wire(Line, ABC):
         """Where an answer is taken apart: one that lacks a field, or has another thing there, is a WireError."""
         try:
             yield
+        except OddShape as error:
+            raise self.failed(path, f"sent an answer that cannot be used: {error}", ANOTHER) from error
         except (KeyError, IndexError, TypeError, AttributeError) as error:
             missing = f"sent an answer without {error}" if isinstance(error, KeyError) else "sent an answer of another shape"
             raise self.failed(path, missing, "check that it is the kind of server you think it is") from error
@@ -120,11 +149,18 @@ class Wire(Line, ABC):
         """Whether a message of a stream ends the answer."""
 
 
-def same_model(asked: str, answered: str) -> bool:
-    """Whether an answer names the model that was asked for; providers add or drop an owner, a tag or a date."""
+def same_model(asked: str, answered: str, also: frozenset[str] = frozenset()) -> bool:
+    """Whether an answer names the model that was asked for, or one of the names that the server has for it besides.
+
+    An owner before it, `:latest` behind it and a release date behind it are no part of a name.
+    """
 
     def bare(name: str) -> str:
-        return name.rpartition("/")[2].lower().removesuffix(":latest")
+        return DATE.sub("", name.rpartition("/")[2].lower().removesuffix(":latest"))
 
-    asked, answered = bare(asked), bare(answered)
-    return answered.startswith(asked) or (asked.startswith(answered) and answered != "")
+    return answered != "" and (answered in also or bare(asked) == bare(answered))
+
+
+def ended(finish: str) -> str:
+    """Why an answer ended, `stop` or `length`, whichever of the words in use a server has for it; else its own word."""
+    return next((reason for reason, words in ENDS.items() if finish.lower() in words), finish)

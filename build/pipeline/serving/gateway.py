@@ -35,6 +35,8 @@ class Normalised:
     native: Message
     answer: Message
     text: str
+    prompt_tokens: int | None  # as the server counted it; litellm would estimate where it did not
+    lookups: tuple[str, ...] = ()  # what litellm asked besides, or would have: none of it is let through
 
 
 def route_to(server: Server) -> Route:
@@ -49,37 +51,55 @@ def route_to(server: Server) -> Route:
 
 def chat(server: Server, messages: list[Message], **options: Any) -> Normalised:
     """Ask a conversation through litellm; the same options as wire's."""
+    prompt = "\n".join(message["content"] for message in messages)
+    options |= server.wire.meant(prompt, options.get("max_tokens", 0))
     return _call(server, lambda litellm, given: litellm.completion(messages=messages, **given), options)
 
 
 def complete(server: Server, prompt: str, **options: Any) -> Normalised:
     """Continue a text through litellm (OpenAI-shaped servers; on Ollama litellm has no way to leave the template off)."""
+    options |= server.wire.meant(prompt, options.get("max_tokens", 0))
     return _call(server, lambda litellm, given: litellm.text_completion(prompt=prompt, **given), options)
 
 
 def _call(server: Server, call: Callable[[Any, Message], Any], options: Message) -> Normalised:
     route = route_to(server)
     litellm, seen = library(), _Seen()
+    known_already(litellm, route.model)
+    LOOKUPS.clear()
     try:
         with server.wire.turn, seen.client(route) as client, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # it imports more of itself as it goes, with its models' deprecations
-            answer = call(
-                litellm,
-                {
-                    "model": route.model,
-                    "api_base": route.api_base,
-                    "api_key": route.key or "none",  # the OpenAI client insists on one
-                    "client": client,
-                    "num_retries": 0,
-                    **({"max_retries": 0} if route.client == "sdk" else {}),
-                    **options,
-                },
-            )
+            given = {
+                "model": route.model,
+                "api_base": route.api_base,
+                "api_key": route.key or "none",  # the OpenAI client insists on one
+                "client": client,
+                "num_retries": 0,
+                **({"max_retries": 0} if route.client == "sdk" else {}),
+                **options,
+            }
+            answer = within(CONNECT_S + TOTAL_S, lambda: call(litellm, given))  # whatever it does besides asking
         choice = answer.model_dump()["choices"][0]
         text = choice["message"]["content"] if "message" in choice else choice["text"]
-        return Normalised(seen.path, seen.posted, seen.native, answer.model_dump(), text or "")
+        return Normalised(
+            seen.path, seen.posted, seen.native, answer.model_dump(), text or "", counted(seen.native), tuple(LOOKUPS)
+        )
     except Exception as error:  # litellm raises its providers' errors and its own, of many classes
         raise failed(route, error) from error
+
+
+def counted(native: Message) -> int | None:
+    """The prompt's tokens in an answer of either dialect; None: not reported."""
+    count = native.get("prompt_eval_count", (native.get("usage") or {}).get("prompt_tokens"))
+    return count if isinstance(count, int) else None
+
+
+def known_already(litellm: Any, model: str) -> None:
+    """Enter a model of an Ollama into litellm's own list: it asks `/api/show` for each one that it does not know."""
+    if model.startswith("ollama"):
+        free = {"input_cost_per_token": 0.0, "output_cost_per_token": 0.0}
+        litellm.model_cost.setdefault(model, {"litellm_provider": model.partition("/")[0], "mode": "chat", **free})
 
 
 def failed(route: Route, error: Exception) -> WireError:
@@ -105,6 +125,22 @@ def never_connected(error: BaseException | None) -> bool:
     while error is not None and not isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
         error = error.__cause__ or error.__context__
     return error is not None
+
+
+LOOKUPS: list[str] = []  # of the call under way
+
+
+def refuse_lookups(litellm: Any) -> None:
+    """Take the client of its own from litellm: what it would look up beside the call it was given, it must not."""
+    import httpx
+    from litellm.llms.custom_httpx.http_handler import HTTPHandler
+
+    class Refusing(httpx.BaseTransport):
+        def handle_request(self, request: httpx.Request) -> httpx.Response:
+            LOOKUPS.append(f"{request.method} {request.url.path}")
+            raise httpx.ConnectError("only the named server is asked", request=request)
+
+    litellm.module_level_client = HTTPHandler(client=httpx.Client(transport=Refusing()))
 
 
 class _Seen:
@@ -176,6 +212,7 @@ def library() -> Any:
     litellm.telemetry = False
     litellm.suppress_debug_info = True
     litellm.turn_off_message_logging = True
+    refuse_lookups(litellm)
     for name in ("LiteLLM", "LiteLLM Proxy", "LiteLLM Router"):
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
     return litellm

@@ -29,6 +29,11 @@ def settle(value: Any, *, drop_unset: bool = False) -> Any:
     return value
 
 
+def reported(value: object) -> object:
+    """What the server said, or that it did not say it."""
+    return "not reported" if value is None else value
+
+
 def flat(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
     """Every leaf of a message with its path: `choices[0].text`."""
     if isinstance(value, Mapping):

@@ -1,9 +1,11 @@
 """A model server that answers, whichever it is: its line, and what it says of itself. Finds and starts none."""
 
+from pathlib import Path
 from typing import Any
 
 from pipeline.serving.address import base_url, key_in
 from pipeline.serving.client import Exchange, Wire
+from pipeline.serving.counts import in_template
 from pipeline.serving.dialects import Ollama, OpenAI
 from pipeline.serving.process import Process
 from pipeline.serving.providers import Route
@@ -15,9 +17,16 @@ class Server:
     """A server that answers. `provenance` holds nothing that changes from run to run; None: not reported."""
 
     def __init__(
-        self, kind: str, wire: Wire, provenance: dict[str, Any], process: Process | None = None, route: Route | None = None
+        self,
+        kind: str,
+        wire: Wire,
+        provenance: dict[str, Any],
+        process: Process | None = None,
+        route: Route | None = None,
+        tokenizer: Path | None = None,
     ):
         self.kind, self.wire, self.provenance = kind, wire, provenance
+        self.tokenizer = tokenizer  # the folder of the served tokenizer, where we have it
         self.route = route  # of a provider that `--ask` named
         self._process = process
 
@@ -39,6 +48,14 @@ class Server:
 
     def chat(self, messages: list[dict[str, str]], *, stream: bool = False, **options) -> Exchange:
         return self.wire.chat(messages, stream=stream, **options)
+
+    def template(self, messages: list[dict[str, str]]) -> dict[str, str] | None:
+        """What a conversation becomes before the model reads it: `system` and `template`, or the `read` text; None: unknown."""
+        if isinstance(self.wire, Ollama):
+            shown = self.wire.show()
+            known = {name: shown[name] for name in ("system", "template") if isinstance(shown.get(name), str) and shown[name]}
+            return known or None
+        return {"read": in_template(self.tokenizer, messages)} if self.tokenizer else None
 
     def close(self) -> None:
         self.wire.close()

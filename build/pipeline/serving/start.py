@@ -59,7 +59,14 @@ def begin_transformers(model_path: Path, command: list[str] | None = None) -> St
         wire.complete("Hello", max_tokens=1, temperature=0)  # reserves the cache, and settles on greedy for good
         version = importlib.metadata.version("transformers")
         known = describe("transformers serve", "transformers serve", version, EMBEDDED, digest_of(model_path))
-        return Server("transformers serve", wire, {**known, "sha256": weights_sha256(model_path), "dtype": "float32"}, process)
+        return Server(
+            "transformers serve",
+            wire,
+            {**known, "sha256": weights_sha256(model_path), "dtype": "float32"},
+            process,
+            None,
+            model_path,
+        )
 
     return Starting(spawn, lambda port: f"running on http://127.0.0.1:{port}", take)
 

@@ -8,6 +8,7 @@ from pipeline.text import shortened
 
 Message = dict[str, Any]
 ROOM = 160  # characters of what a server says, in an error
+DEEPEST = 40  # levels of an answer; a real one has six
 
 
 class Broken(Exception):
@@ -40,14 +41,15 @@ def events(chunks: Iterator[bytes]) -> Iterator[Message]:
     """Server-sent events: OpenAI's stream, with or without its closing `[DONE]`."""
     data: list[str] = []
     for line in lines(chunks):
-        name, _, value = line.partition(":")
+        name, _, value = line.removeprefix("\ufeff").partition(":")
         if name == "data":
             data.append(value.removeprefix(" "))
         elif not line and data:
             text, data = "\n".join(data), []
             if text.strip() == "[DONE]":
                 return
-            yield parsed(text)
+            if text.strip():  # an event without data says nothing
+                yield parsed(text)
         elif line.lstrip().startswith("{"):  # an error sent as bare JSON in place of an event
             yield parsed(line)
 
@@ -55,7 +57,9 @@ def events(chunks: Iterator[bytes]) -> Iterator[Message]:
 def parsed(text: str) -> Message:
     """One message. Raises Broken when it is not a JSON object, or is one that reports an error."""
     try:
-        message = json.loads(text)
+        message = whole(json.loads(text, parse_constant=no_number))
+    except RecursionError as error:
+        raise Broken(f"sent JSON of more than {DEEPEST} levels: {shortened(text, ROOM)}") from error
     except ValueError as error:
         raise Broken(f"sent something that is not JSON: {shortened(text, ROOM)}") from error
     if not isinstance(message, dict):
@@ -63,6 +67,24 @@ def parsed(text: str) -> Message:
     if message.get("error"):
         raise Broken(f"reported an error: {error_text(message)}")
     return message
+
+
+def no_number(name: str) -> None:
+    raise ValueError(f"{name} is no number in JSON")
+
+
+def whole(value: Any, depth: int = 0) -> Any:
+    """A message whose texts are all text: half a surrogate, which no file can hold, becomes U+FFFD.
+
+    Raises RecursionError for a message of more than DEEPEST levels.
+    """
+    if depth > DEEPEST:
+        raise RecursionError
+    if isinstance(value, str):
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, dict):
+        return {whole(key): whole(child, depth + 1) for key, child in value.items()}
+    return [whole(child, depth + 1) for child in value] if isinstance(value, list) else value
 
 
 def error_text(message: Message) -> str:
