@@ -90,7 +90,7 @@ def draw_three_ways(canvas: Canvas, data: Data) -> None:
     found = ", ".join(f"{method['name']} finds {count:,}" for method, count in zip(methods, distinct, strict=True))
     body = canvas.titled(
         f"Same logits, {draws} draws each: {found}",
-        "Bars: how often each token came out. Black ticks: how often its probability says it should.",
+        "Bars: how often each token came out. Upright ticks: how often its probability says it should.",
     )
     vocabulary, rank = len(data["logits"]), np.argsort(by_rank(np.array(data["logits"]))) + 1
     columns = []

@@ -68,7 +68,7 @@ def draw_stored(canvas: Canvas, data: Data) -> None:
     vectors = of["layers"] * 2 * of["kv_heads"] * positions
     body = canvas.titled(
         f"The cache of {counted(positions, 'token')}: {vectors:,} vectors, {data['bytes']:,} bytes",
-        f"One cell is one stored vector of {of['head_size']} numbers: the darker, the longer. A column is a token.",
+        f"One cell is one stored vector of {of['head_size']} numbers: the stronger the blue, the longer. A column is a token.",
     )
     heads, pieces, grids = body.rows(60, UPRIGHT, ..., gap=GAP)
     names, *blocks, product = grids.columns(110, ..., ..., 600, gap=GAP)

@@ -76,7 +76,7 @@ def draw_title(canvas: Canvas, data: Data) -> None:
     given, chosen, steps = data["prompt"], data["completion"], data["steps"]
     body = canvas.titled(
         f"Ask {len(steps)} times for one more token, and the sentence goes on by itself",
-        "The darker a blue tile, the more probable the model found that token: the percentage below. ␣ is a space.",
+        "The stronger the blue of a tile, the more probable the model found that token: the percentage below. ␣ is a space.",
     )
     _, head, upper = body.rows(100, TITLE * LEADING, ..., gap=GAP)
     canvas.put(head, f"given: {counted(len(given), 'token')}", color=GREY)

@@ -265,7 +265,7 @@ def draw_continuous_batching(canvas: Canvas, data: Data) -> None:
     canvas.put(Box(names.x, axis.y, names.w, axis.h), "step", size=NOTE, color=GREY)
     for step, spot in enumerate(axis.even_columns(steps, gap=8), 1):
         canvas.put(spot, str(step), size=NOTE, color=GREY, align="center")
-    canvas.put(body.rows(..., 40)[1], "A dark tile is where a request enters.", color=GREY)
+    canvas.put(body.rows(..., 40)[1], "A tile of full colour is where a request enters.", color=GREY)
     for title, schedule, idles, color, box in (
         ("static", static, before, ORANGE, first),
         ("continuous", continuous, after, BLUE, second),

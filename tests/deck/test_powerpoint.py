@@ -1,6 +1,7 @@
 """The PowerPoint file: native titles, text, tables and notes, alternative text on each picture, the same bytes each time."""
 
 import io
+import re
 import shutil
 import subprocess
 import zipfile
@@ -30,7 +31,9 @@ def test_each_slide_has_a_native_title_words_picture_and_notes(deck):
         assert all(block.text in texts for block in rendered.blocks if block.kind in ("paragraph", "definition"))
         pictures = [shape for shape in slide.shapes if shape.shape_type is not None and shape.shape_type.name == "PICTURE"]
         assert [picture._element.nvPicPr.cNvPr.get("descr") for picture in pictures] == [rendered.alt]
-        assert slide.notes_slide.notes_text_frame.text == rendered.notes_text
+        pace, _, notes = slide.notes_slide.notes_text_frame.text.partition("\n")
+        assert notes == rendered.notes_text
+        assert re.fullmatch(r"By the end of slide \d+: \d+ min of 40", pace)
 
 
 def test_the_comparison_slides_carry_native_tables(made):
@@ -50,6 +53,16 @@ def test_nothing_lies_outside_the_slide(made):
             assert shape.left >= 0 and shape.top >= 0, shape.name
             assert shape.left + shape.width <= presentation.slide_width, shape.name
             assert shape.top + shape.height <= presentation.slide_height, shape.name
+
+
+def test_a_figure_without_words_takes_the_slide(made, tmp_path):
+    shown = made(2, first=2)
+    words_file = tmp_path / "made_3.md"
+    words_file.write_text(re.sub(r"(?s)(## slide_3\n).*?(### alt)", r"\1\2", words_file.read_text("utf-8")), "utf-8")
+    with_words, alone = opened(powerpoint.pptx(shown)).slides
+    widths = [next(shape.width for shape in slide.shapes if shape.name.startswith("Figure")) for slide in (with_words, alone)]
+    assert widths[1] > 1.05 * widths[0]
+    assert not any(shape.name == "Words" for shape in alone.shapes)
 
 
 def test_no_placeholder_is_left_empty(made):

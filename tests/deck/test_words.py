@@ -135,7 +135,6 @@ def test_markup_written_in_the_words_is_text(tmp_path):
         ("{{ data }}", "a", "dict"),
         ("{{ data.t|n }}", "a", "ValueError"),
         ("{{ data.t[9] }}", "a", "has no element 9"),
-        ("  ", "a", "empty"),
         ("fine", " ", "alt: empty"),
     ],
 )

@@ -5,6 +5,7 @@ Knows no matplotlib, no model and no server; whatever it says of them it reads f
 
 import base64
 import io
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -19,9 +20,14 @@ from pipeline import paths
 from pipeline.command import retake
 from pipeline.deck import words
 from pipeline.deck.page_fonts import with_fonts
+from pipeline.deck.sections import Section, sections
+from pipeline.drawing.steps import covers_in
 from pipeline.slide import Deck, Slide, Verdict
 from pipeline.text import counted
 
+SCRIPTS = ("deck.js", "figure.js", "overview.js", "presenter.js", "start.js")  # one function of the page, in this order
+LEAST_LINES = 3  # of words below a figure, so that most figures are of one size
+ALONE, BESIDE = 105, 124  # characters a line of words below a figure: of one paragraph, of all that stand side by side
 NOT_REPORTED = "not reported"
 
 
@@ -55,15 +61,32 @@ class Page:
     is_title: bool
     kind: str
     part: str
-    section: str
+    section: Section
     claim: str
     words: words.Rendered
     image: str
+    covers: list[str]  # of the earlier build steps, first step first
     width: int
     height: int
     verdict: Verdict
     evidence: list[tuple[str, str]]
     command: str
+
+    @property
+    def layout(self) -> str:
+        """Where the words stand: on the title, beside the figure, below it, or nowhere."""
+        if self.is_title:
+            return "title"
+        if self.words.has_table:
+            return "tabled"
+        return "worded" if self.words.blocks else "wordless"
+
+    @property
+    def lines(self) -> int:
+        """Lines that the words below the figure take, at most: on a small screen."""
+        lengths = [len(block.text) for block in self.words.blocks]
+        across = ALONE if len(lengths) == 1 else BESIDE // max(1, len(lengths))
+        return max(LEAST_LINES, *(math.ceil(length / across) for length in lengths)) if lengths else 0
 
 
 def html(deck: Deck, shown: Sequence[Shown]) -> str:
@@ -79,15 +102,24 @@ def html(deck: Deck, shown: Sequence[Shown]) -> str:
     environment.filters["safe_html"] = Markup
     with ThreadPoolExecutor() as pool:
         images = list(pool.map(as_data_uri, (one.figure for one in shown)))
+    rendered = [words.render(one.slide, one.capture) for one in shown]
+    pages = [_page(*made) for made in zip(shown, rendered, sections_of(shown, rendered), images, strict=True)]
     page = environment.get_template("deck.html.j2").render(
         name=deck.title,
         subtitle=deck.subtitle,
-        pages=[_page(one, image) for one, image in zip(shown, images, strict=True)],
+        pages=pages,
         facts=title_facts(shown),
         css=Markup((paths.DECK_SOURCES / "deck.css").read_text(encoding="utf-8")),
-        js=Markup((paths.DECK_SOURCES / "deck.js").read_text(encoding="utf-8")),
+        js=Markup("\n".join((paths.DECK_SOURCES / name).read_text(encoding="utf-8") for name in SCRIPTS)),
     )
     return with_fonts(page)
+
+
+def sections_of(shown: Sequence[Shown], rendered: Sequence[words.Rendered]) -> list[Section]:
+    """The section that each slide stands in."""
+    pairs = zip(shown, rendered, strict=True)
+    found = sections([(one.slide.number, one.section, its.notes_text) for one, its in pairs])
+    return [section for section in found for _ in range(section.count)]
 
 
 def as_data_uri(figure: Path) -> tuple[str, int, int]:
@@ -99,7 +131,11 @@ def as_data_uri(figure: Path) -> tuple[str, int, int]:
         image.convert("RGB").save(packed, "WEBP", lossless=True, quality=10, method=1)
     webp = packed.getvalue()
     kind, data = ("webp", webp) if len(webp) < len(png) else ("png", png)
-    return f"data:image/{kind};base64,{base64.b64encode(data).decode()}", *size
+    return data_uri(kind, data), *size
+
+
+def data_uri(kind: str, data: bytes) -> str:
+    return f"data:image/{kind};base64,{base64.b64encode(data).decode()}"
 
 
 def title_facts(shown: Sequence[Shown]) -> list[tuple[str, str]]:
@@ -145,17 +181,18 @@ def _part(found: Mapping[str, Any] | None, label: str, keys: Sequence[str]) -> I
         yield label if key == "name" else f"{label} {key.replace('_', ' ')}", str(found.get(key) or NOT_REPORTED)
 
 
-def _page(one: Shown, image: tuple[str, int, int]) -> Page:
+def _page(one: Shown, rendered: words.Rendered, section: Section, image: tuple[str, int, int]) -> Page:
     slide = one.slide
     return Page(
         number=slide.number,
         is_title=slide.is_title,
         kind=slide.kind,
         part=slide.part,
-        section=one.section,
+        section=section,
         claim=slide.claim,
-        words=words.render(slide, one.capture),
+        words=rendered,
         image=image[0],
+        covers=[data_uri("webp", cover) for cover in covers_in(one.figure)],
         width=image[1],
         height=image[2],
         verdict=one.verdict,

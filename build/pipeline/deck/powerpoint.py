@@ -18,7 +18,7 @@ from pptx.slide import SlideLayout
 from pptx.util import Emu, Inches, Length, Pt
 
 from pipeline.deck import words
-from pipeline.deck.page import Shown, title_facts
+from pipeline.deck.page import Shown, sections_of, title_facts
 from pipeline.slide import Deck
 
 WIDTH, HEIGHT = Inches(13.333), Inches(7.5)
@@ -38,8 +38,13 @@ def pptx(deck: Deck, shown: Sequence[Shown]) -> bytes:
     presentation.slide_width, presentation.slide_height = WIDTH, HEIGHT
     layout = presentation.slide_layouts[TITLE_ONLY]
     _fit_layout(layout)
-    for one in shown:
-        _add(presentation.slides.add_slide(layout), one, deck, shown)
+    rendered = [words.render(one.slide, one.capture) for one in shown]
+    for one, its, section in zip(shown, rendered, sections_of(shown, rendered), strict=True):
+        slide = presentation.slides.add_slide(layout)
+        _add(slide, one, its, deck, shown)
+        notes = slide.notes_slide.notes_text_frame
+        assert notes is not None  # python-pptx's own notes page has one
+        notes.text = f"{section.pace}\n{its.notes_text}"
     core = presentation.core_properties
     core.title, core.author, core.last_modified_by, core.revision = deck.title, "", "", 1
     core.created = core.modified = MOMENT
@@ -59,13 +64,13 @@ def _fit_layout(layout: SlideLayout) -> None:
     layout.background.fill.fore_color.rgb = GROUND
 
 
-def _add(slide: PptxSlide, one: Shown, deck: Deck, shown: Sequence[Shown]) -> None:
-    rendered = words.render(one.slide, one.capture)
+def _add(slide: PptxSlide, one: Shown, rendered: words.Rendered, deck: Deck, shown: Sequence[Shown]) -> None:
     is_title = one.slide.is_title
     width = TITLE_WORDS if is_title else TABLED_WORDS if rendered.has_table else WORDS
     with Image.open(one.figure) as image:
         shape = image.width / image.height
-    figure_width = Emu(WIDTH - 2 * EDGE - GAP - width)
+    beside = GAP + width if rendered.blocks else 0
+    figure_width = Emu(min(WIDTH - 2 * EDGE - beside, round((HEIGHT - TOP - EDGE) * shape)))
     figure_height = Emu(round(figure_width / shape))
     top = Emu(TOP + max(0, (HEIGHT - TOP - EDGE - figure_height) // 2))
     figure_left, words_left = Emu(EDGE + is_title * (width + GAP)), Emu(EDGE + (not is_title) * (figure_width + GAP))
@@ -93,9 +98,6 @@ def _add(slide: PptxSlide, one: Shown, deck: Deck, shown: Sequence[Shown]) -> No
     facts = [words.Block("paragraph", ((f"{label}: ", "quiet"), (value, ""))) for label, value in title_facts(shown) if is_title]
     _add_words(slide, [*rendered.blocks, *facts], room, 15 if is_title else 14)
     _add_number(slide, one.slide.number)
-    notes = slide.notes_slide.notes_text_frame
-    assert notes is not None  # python-pptx's own notes page has one
-    notes.text = rendered.notes_text
 
 
 def _add_words(slide: PptxSlide, blocks: Sequence[words.Block], room: tuple[Length, Length, Length, Length], size: int) -> None:

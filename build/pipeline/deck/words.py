@@ -83,7 +83,7 @@ def render(slide: Slide, capture: Mapping[str, Any], folder: Path = paths.WORDS)
         if part not in parts:
             raise BadInput(f"{where}: missing; add a heading '### {part}'")
         text = _fill(parts[part], context, where)
-        if not text.strip():
+        if not text.strip() and part != "words":  # a figure may need none beside it
             raise BadInput(f"{where}: empty; write a sentence")
         tokens[part] = _with_row_headings(MARKDOWN.parse(text))
     blocks, notes = _blocks(tokens["words"]), _blocks(tokens["notes"])
