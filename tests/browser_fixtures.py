@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from deck_fixtures import CHROMIUM, CHROMIUM_ARGUMENTS, need
+from pipeline.drawing.steps import covers_in
 
 THEMES = ["light", "dark"]
 
@@ -54,6 +55,17 @@ def number(page) -> int:
     shown = page.eval_on_selector_all(".slide", numbers)
     assert len(shown) == 1
     return shown[0]
+
+
+def place(page) -> str:
+    """Where the page is, as its address says it: #21 or #21.2."""
+    return page.evaluate("location.hash")
+
+
+def places(deck) -> list[str]:
+    """Every step of every slide in order, as addresses."""
+    steps = {one.slide.number: len(covers_in(one.figure)) + 1 for one in deck}
+    return [f"#{number}.{step}" if step > 1 else f"#{number}" for number in steps for step in range(1, steps[number] + 1)]
 
 
 def press(page, *keys: str) -> None:

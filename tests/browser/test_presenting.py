@@ -24,9 +24,9 @@ def test_the_presenters_window_keeps_in_step_both_ways(opened, deck):
     page = opened("#3")
     desk = present(page)
     in_step(desk, 3)
-    press(page, "ArrowRight")
+    press(page, "Shift+ArrowRight")
     in_step(desk, 4)
-    press(desk, "ArrowRight", "ArrowRight")
+    press(desk, "Shift+ArrowRight", "Shift+ArrowRight")
     in_step(page, 6)
     press(desk, "2", "Enter")
     in_step(page, 2)
@@ -45,14 +45,14 @@ def test_the_windows_find_each_other_again_after_a_reload(opened):
     desk = present(page)
     page.reload()
     page.wait_for_selector("html[data-ready]")
-    press(desk, "ArrowRight")
+    press(desk, "Shift+ArrowRight")
     in_step(page, 4)
     desk.wait_for_timeout(1300)  # the desk says hello once a second
-    press(page, "ArrowRight")
+    press(page, "Shift+ArrowRight")
     in_step(desk, 5)
     desk.reload()
     desk.wait_for_selector("html[data-ready]")
-    press(page, "ArrowRight")
+    press(page, "Shift+ArrowRight")
     in_step(desk, 6)
 
 
@@ -111,12 +111,12 @@ def test_a_reload_keeps_a_black_screen_and_the_clock(opened):
 
 def test_the_presenters_help_lists_the_keys_that_work_there(opened):
     desk, page = opened("?presenter"), opened()
-    for window, here in ((desk, {"p", "r"}), (page, {"o", "n", "f"})):
+    for window, here in ((desk, {"p", "r", "o"}), (page, {"o", "n", "v", "f"})):
         press(window, "?")
         shown = window.eval_on_selector_all(
             "#help kbd", "all => all.filter((e) => e.checkVisibility()).map((e) => e.textContent)"
         )
-        assert {"p", "r", "o", "n", "f"} & set(shown) == here
+        assert {"p", "r", "o", "n", "v", "f"} & set(shown) == here
 
 
 def test_a_presented_deck_reloads_when_it_is_rebuilt_and_stays_on_its_slide(browser, deck_html, tmp_path):
