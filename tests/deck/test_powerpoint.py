@@ -59,7 +59,7 @@ def test_a_figure_without_words_takes_the_slide(made, tmp_path):
     shown = made(2, first=2)
     words_file = tmp_path / "made_3.md"
     words_file.write_text(re.sub(r"(?s)(## slide_3\n).*?(### alt)", r"\1\2", words_file.read_text("utf-8")), "utf-8")
-    with_words, alone = opened(powerpoint.pptx(shown)).slides
+    with_words, alone = opened(powerpoint.pptx(ONE_CALL, shown)).slides
     widths = [next(shape.width for shape in slide.shapes if shape.name.startswith("Figure")) for slide in (with_words, alone)]
     assert widths[1] > 1.05 * widths[0]
     assert not any(shape.name == "Words" for shape in alone.shapes)
