@@ -14,7 +14,9 @@ from pipeline.lab import Lab
 from pipeline.model import find as find_model
 from pipeline.settings import DEFAULT_SENTENCE
 from pipeline.slide import Slide, to_json
+from slide_fixtures import committed
 from small_models import build_gpt2
+from tiers import company
 
 pytest_plugins = ["serving_fixtures", "deck_fixtures", "model_fixtures", "browser_fixtures"]
 
@@ -32,6 +34,15 @@ settings.register_profile("thorough", deadline=None, max_examples=300)
 
 def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile("fast" if config.option.markexpr == "not slow" else "thorough")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.parent.name == "slow":
+            item.add_marker(pytest.mark.slow)
+        if together := company(item):
+            item.add_marker(pytest.mark.xdist_group(together))
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -74,10 +85,15 @@ def gpt2_lab(gpt2_folder: Path, served: Callable[[], Any]) -> Lab:
 
 @pytest.fixture(scope="session")
 def captured() -> Callable[[Slide, Lab], dict[str, Any]]:
-    """captured(slide, lab) -> the data of its capture, read back from JSON; taken once for each lab."""
+    """captured(slide, lab) -> the data of its capture, read back from JSON; taken once for each lab.
+
+    Of a timed slide it is the committed one: what a clock says while tests run beside it proves nothing.
+    """
     kept: dict[tuple[str, int], str] = {}
 
     def take(slide: Slide, lab: Lab) -> dict[str, Any]:
+        if slide.volatile:
+            return committed(slide)
         key = slide.id, id(lab)
         if key not in kept:
             kept[key] = to_json(slide.capture(lab))

@@ -64,7 +64,8 @@ TABLE = """
 def need(part: str, found: object) -> None:
     """Skip the test, saying what it lacks; where CI is set that is a failure."""
     if not found:
-        (pytest.fail if os.environ.get("CI") else pytest.skip)(f"{part} is not installed on this machine")
+        how = f"install it to have these checks (Debian: apt-get install {part})"
+        (pytest.fail if os.environ.get("CI") else pytest.skip)(f"{part} is not installed on this machine: {how}")
 
 
 def committed_deck() -> list[Shown]:

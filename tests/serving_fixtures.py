@@ -29,7 +29,7 @@ def served() -> Iterator[Callable[[], Server]]:
     """served() -> the real server; started at the first call, stopped at the end of the session."""
     running: list[Server] = []
 
-    def start() -> Server:
+    def once() -> Server:
         if not running:
             try:
                 running.append(begin_transformers(find_model.embedded_folder()).ready())
@@ -37,7 +37,7 @@ def served() -> Iterator[Callable[[], Server]]:
                 pytest.exit(f"the tests need the real server: {error}", returncode=error.exit_code)
         return running[0]
 
-    yield start
+    yield once
     for server in running:
         server.close()
 

@@ -14,6 +14,7 @@ from clones import copy_project, edit, run
 from decks import ONE_CALL
 from pipeline.paths import REPO
 
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("recipe")]
 PLACE = 5
 STANDS = re.compile(  # what one slide of the page says of its place, and its words
     r'[^>]*id="slide-(?P<number>\d+)" data-number="(?P<data>\d+)" aria-labelledby="heading-(?P<heading>\d+)">\n'

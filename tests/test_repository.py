@@ -1,18 +1,26 @@
 """The repository itself: what the README promises is there, and nothing is there that should not be."""
 
 import ast
+import importlib.metadata
 import re
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
+from clones import run
 from decks import ONE_CALL
 from pipeline.paths import BUILD, REPO, REQUIREMENTS
 from pipeline.run.flags import parser
 
 README = (REPO / "README.md").read_text("utf-8")
-TOP = {"build", "figures", "deck", "tests", "README.md", "pyproject.toml", "Makefile", "CHANGELOG.md", ".ci", ".gitignore"}
+TOP = {"build", "figures", "deck", "tests", "README.md", "pyproject.toml", "Makefile", "CHANGELOG.md"}
+MAY_BE = {"CONTRIBUTING.md"}  # and whatever begins with a dot
+CONSTRAINTS, TEST_REQUIREMENTS = BUILD / "constraints.txt", REPO / "tests" / "requirements.txt"
 MODULES = sorted(path for path in BUILD.rglob("*.py") if "__pycache__" not in path.parts)
 
 
@@ -27,7 +35,8 @@ def tracked() -> list[str]:
 
 
 def test_the_top_level_holds_what_it_should_and_no_more():
-    assert {name.split("/")[0] for name in tracked()} == TOP
+    top = {name.split("/")[0] for name in tracked()}
+    assert {name for name in top if not name.startswith(".")} - MAY_BE == TOP
 
 
 def test_the_map_gives_every_folder_of_sources_one_line():
@@ -47,15 +56,62 @@ def test_the_pictures_of_the_readme_are_there():
     assert all((REPO / picture).is_file() for picture in pictures)
 
 
+def listed(path: Path) -> list[str]:
+    return [line for line in path.read_text("utf-8").splitlines() if line and not line.startswith("#")]
+
+
 def test_every_requirement_is_pinned_exactly_and_has_its_reason():
-    lines = [line for line in REQUIREMENTS.read_text("utf-8").splitlines() if line and not line.startswith("#")]
+    lines = listed(REQUIREMENTS) + listed(TEST_REQUIREMENTS)
     assert all(re.fullmatch(r"[a-z0-9_-]+(\[[a-z]+\])?==[\w.]+ +# .{8,}", line) for line in lines)
     assert len(lines) > 10
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.relative_to(BUILD).as_posix())
-def test_every_module_says_what_it_is_for(path):
-    assert ast.get_docstring(ast.parse(path.read_text("utf-8"))), path
+def brought_by(requirements: list[str]) -> set[str]:
+    """What the requirements bring here, themselves included: `name==version`, by the packages' own metadata."""
+    found, waiting = set(), [Requirement(line.split("#")[0]) for line in requirements]
+    while waiting:
+        wanted = waiting.pop()
+        there = importlib.metadata.distribution(wanted.name)
+        key = f"{canonicalize_name(wanted.name)}=={there.version.split('+')[0]}", frozenset(wanted.extras)
+        if key not in found:
+            found.add(key)
+            inner = [Requirement(line) for line in there.requires or []]
+            extras = {"", *wanted.extras}
+            waiting += [one for one in inner if not one.marker or any(one.marker.evaluate({"extra": extra}) for extra in extras)]
+    return {name for name, _ in found}
+
+
+def test_every_package_that_a_requirement_brings_is_pinned_to_what_was_tested():
+    def pinned(lines: list[str]) -> set[str]:
+        pins = [Requirement(re.sub(r"\[.*?\]", "", line.split("#")[0])) for line in lines]
+        return {f"{canonicalize_name(pin.name)}{pin.specifier}" for pin in pins}
+
+    constraints = pinned(listed(CONSTRAINTS))
+    assert brought_by(listed(REQUIREMENTS)) - pinned(listed(REQUIREMENTS)) <= constraints
+    assert brought_by(listed(TEST_REQUIREMENTS)) - pinned(listed(TEST_REQUIREMENTS)) - pinned(listed(REQUIREMENTS)) <= constraints
+    names = [pin.partition("==")[0] for pin in constraints | pinned(listed(REQUIREMENTS)) | pinned(listed(TEST_REQUIREMENTS))]
+    assert len(names) == len(set(names))  # no package is pinned to two versions
+
+
+def test_a_clone_with_windows_line_endings_has_the_same_bytes_and_can_be_verified_and_redrawn(tmp_path):
+    """core.autocrlf=true, as Git for Windows sets it: the manifest's sums are of the bytes that were committed."""
+    names, source, clone = tracked(), tmp_path / "source", tmp_path / "clone"
+    for name in names:
+        (source / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(REPO / name, source / name)
+    who = ["-c", "user.name=Test", "-c", "user.email=test@test.example", "-c", "core.autocrlf=true", "-c", "core.safecrlf=false"]
+    for command in (["init", "-q"], ["add", "--force", "."], ["commit", "-q", "-m", "all"]):
+        subprocess.run(["git", *who, *command], cwd=source, check=True, capture_output=True)
+    subprocess.run(["git", *who, "clone", "-q", "-c", "core.autocrlf=true", source, clone], check=True, capture_output=True)
+    assert [name for name in names if (clone / name).read_bytes() != (REPO / name).read_bytes()] == []
+    run(clone, "--verify")
+    run(clone, "--redraw", "--only", "why_vllm")
+    pictures = [name for name in names if name.endswith(".png")]
+    assert [name for name in pictures if (clone / name).read_bytes() != (REPO / name).read_bytes()] == []
+
+
+def test_every_module_says_what_it_is_for():
+    assert [path for path in MODULES if not ast.get_docstring(ast.parse(path.read_text("utf-8")))] == []
 
 
 def test_importing_any_module_prints_nothing_creates_nothing_and_loads_no_model(tmp_path):

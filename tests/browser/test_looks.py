@@ -1,19 +1,16 @@
 """The deck in a real Chromium, as it looks: nothing overflows, an accessibility engine is content, paper, speed."""
 
 import re
-from statistics import median
 
 import pytest
 
-from browser_fixtures import THEMES, press, wait_until
+from browser_fixtures import THEMES, press
 from deck_fixtures import HOSTILE
 from decks import ONE_CALL
 from pipeline.deck import page as deck_page
 from pipeline.deck import words
 
 SIZES = {"1920x1080": (1920, 1080), "1280x720": (1280, 720), "390x844": (390, 844)}
-FRAME_MS = 1000 / 60
-FIRST_SLIDE_MS = 1000
 
 OVERFLOWING = """() => {
   const seen = [...document.querySelectorAll('.slide.current *, #tools *, #tools')].filter((e) => e.checkVisibility());
@@ -139,37 +136,12 @@ def test_words_are_not_cut_on_paper(opened, deck):
     assert cut == []
 
 
-# --- speed ---
+# --- speed, told by what is there after one frame and not by a clock ---
 
 
-def test_the_first_slide_is_shown_within_a_second(opened):
+def test_the_next_slide_is_there_after_one_frame(opened):
     page = opened()
-    wait_until(page, "performance.getEntriesByName('first-contentful-paint').length")
-    painted = page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
-    ready = page.evaluate("performance.timing.domContentLoadedEventEnd - performance.timing.navigationStart")
-    assert max(painted, ready) < FIRST_SLIDE_MS
-
-
-def test_the_next_slide_is_there_within_one_frame(opened, deck):
-    page = opened()
-    page.wait_for_timeout(300)
-    took = page.evaluate(
-        """async (count) => {
-          const frame = () => new Promise(requestAnimationFrame);
-          const took = [];
-          for (let i = 0; i < count; i++) {
-            await new Promise((done) => setTimeout(done, 120));
-            await frame();
-            performance.mark('pressed');
-            document.dispatchEvent(new KeyboardEvent('keydown', { key: 'ArrowRight', shiftKey: true, bubbles: true }));
-            document.querySelector('.slide.current').getBoundingClientRect();  // style and layout done
-            took.push(performance.measure('shown', 'pressed').duration);
-          }
-          return took;
-        }""",
-        min(len(deck) - 1, 20),
-    )
-    assert median(took) < FRAME_MS, took
+    press(page, "Shift+ArrowRight")
     drawn = page.evaluate(
         """async () => {
           const frame = () => new Promise(requestAnimationFrame);

@@ -15,6 +15,7 @@ def printed(deck_html, tmp_path_factory):
     return path
 
 
+@pytest.mark.slow
 def test_every_slide_is_one_page_and_none_is_blank(deck, printed):
     pages = pypdf.PdfReader(printed).pages
     assert len(pages) == len(deck)
@@ -26,6 +27,7 @@ def test_every_slide_is_one_page_and_none_is_blank(deck, printed):
         assert page.mediabox.width / page.mediabox.height == pytest.approx(16 / 9, rel=1e-3)
 
 
+@pytest.mark.slow
 def test_printing_twice_gives_the_same_bytes(deck_html, printed, tmp_path):
     assert pdf.pdf(deck_html, tmp_path / "again.pdf") is None
     assert (tmp_path / "again.pdf").read_bytes() == printed.read_bytes()

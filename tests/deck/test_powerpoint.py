@@ -78,9 +78,10 @@ def test_the_same_slides_give_the_same_bytes(made):
         assert {entry.date_time for entry in archive.infolist()} == {powerpoint.MOMENT.timetuple()[:6]}
 
 
+@pytest.mark.slow
 def test_libreoffice_opens_it_and_prints_every_slide(deck, tmp_path):
     office = shutil.which("soffice")
-    need("LibreOffice", office)
+    need("libreoffice-impress", office)
     (tmp_path / "deck.pptx").write_bytes(powerpoint.pptx(ONE_CALL, deck))
     profile = f"-env:UserInstallation=file://{tmp_path}/profile"
     command = [office, profile, "--headless", "--convert-to", "pdf", "--outdir", tmp_path, tmp_path / "deck.pptx"]

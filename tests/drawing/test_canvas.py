@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from layout import texts
@@ -35,7 +35,6 @@ def test_hostile_text_is_drawn_without_a_warning_or_a_missing_glyph(text, tmp_pa
 
 
 @given(st.text(st.characters(codec=None, categories=None)))
-@settings(max_examples=300, deadline=None)
 def test_literal_text_holds_no_control_character_and_is_its_own_literal(text):
     shown = literal(text)
     assert shown.isprintable()
@@ -52,7 +51,6 @@ def test_two_spaces_and_one_space_look_different():
 
 
 @given(st.lists(st.text(st.sampled_from("abcdefghij 東🤗"), max_size=14), min_size=1, max_size=60), st.integers(1, 3))
-@settings(max_examples=25, deadline=None)
 def test_tiles_keep_to_their_rows_and_width_and_count_what_is_left_out(pieces, rows):
     canvas = Canvas()
     boxes = canvas.put_tiles(Box(MARGIN, 300, 700, 0), pieces, rows=rows)
@@ -115,7 +113,6 @@ def test_the_lines_of_a_text_are_as_far_apart_as_those_of_a_stack(mono):
     st.integers(60, 700),
     st.integers(1, 4),
 )
-@settings(max_examples=40, deadline=None)
 def test_a_text_put_into_a_box_keeps_to_its_width_and_lines(text, width, lines):
     canvas, box = Canvas(), Box(200, 300, width, 400)
     artist = canvas.put(box, text, lines=lines)
@@ -125,7 +122,6 @@ def test_a_text_put_into_a_box_keeps_to_its_width_and_lines(text, width, lines):
 
 
 @given(st.text(max_size=60), st.integers(60, 300))
-@settings(max_examples=40, deadline=None)
 def test_a_token_keeps_inside_its_tile_and_an_upright_one_inside_its_column(piece, room):
     canvas, tile, column = Canvas(), Box(200, 300, room, 50), Box(900, 300, 40, room)
     canvas.put_tile(tile, piece)

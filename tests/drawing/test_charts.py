@@ -5,7 +5,7 @@ import math
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from layout import problems, texts
@@ -19,7 +19,6 @@ VALUES = st.lists(st.floats(0.01, 1e6), min_size=1, max_size=8)
 
 
 @given(VALUES)
-@settings(max_examples=25, deadline=None)
 def test_bars_are_as_long_as_their_values_and_end_with_their_labels_inside_the_lane(values):
     canvas, lanes = Canvas(), FULL.even_rows(len(values), gap=10)
     drawn = bars(canvas, lanes, [Bar(value, f"{value:.6g}") for value in values])
@@ -49,7 +48,6 @@ def test_a_label_stands_behind_the_mark_that_lies_beyond_its_bar():
 
 
 @given(st.lists(st.text(st.sampled_from("abc 東🤗$"), max_size=40), min_size=1, max_size=8))
-@settings(max_examples=15, deadline=None)
 def test_tiles_stay_in_front_of_their_bars(pieces):
     canvas = Canvas()
     lanes = FULL.even_rows(len(pieces), gap=10, most=60)
@@ -59,7 +57,6 @@ def test_tiles_stay_in_front_of_their_bars(pieces):
 
 
 @given(VALUES)
-@settings(max_examples=25, deadline=None)
 def test_towers_stand_on_one_foot_in_proportion_with_their_labels_inside_the_box(values):
     canvas = Canvas()
     drawn = towers(canvas, FULL.even_columns(len(values), gap=20), [Bar(value, f"{value:.3g}", ORANGE) for value in values])

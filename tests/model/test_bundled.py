@@ -50,6 +50,7 @@ def kept(tmp_path: Path) -> list[Path]:
     return [path for path in sorted((tmp_path / "deck").iterdir()) if path.is_dir()]
 
 
+@pytest.mark.slow
 def test_a_kill_in_mid_conversion_leaves_nothing_half_and_the_next_run_completes(tmp_path):
     killed = run_apart(stand_in(tmp_path, after="os.kill(os.getpid(), signal.SIGKILL)"), tmp_path)
     assert killed.returncode == -9
@@ -60,6 +61,7 @@ def test_a_kill_in_mid_conversion_leaves_nothing_half_and_the_next_run_completes
     assert bundled.cache_flaw(folder) is None
 
 
+@pytest.mark.slow
 def test_two_at_once_make_the_model_once(tmp_path):
     code = stand_in(tmp_path, before="(Path(os.environ['DECK_CACHE']) / f'made-{os.getpid()}').touch(); time.sleep(2)")
     with contextlib.ExitStack() as stack:
@@ -73,6 +75,7 @@ def test_two_at_once_make_the_model_once(tmp_path):
     assert sum("waiting" in result.stdout for result in results) == 1
 
 
+@pytest.mark.slow
 def test_a_damaged_cache_is_told_in_one_line_and_made_anew(tmp_path):
     assert "loaded True" in run_apart(stand_in(tmp_path), tmp_path).stdout
     (folder,) = kept(tmp_path)

@@ -57,6 +57,7 @@ def test_photographs_taken_on_a_new_machine_that_agree_change_no_byte(clone):
     assert "taken in" not in run(clone, "--only", "opening", "--only", "kv_cache", "--only", "why_vllm")  # it held here
 
 
+@pytest.mark.slow
 def test_noise_in_the_last_digits_is_left_as_it_was_and_force_keeps_what_was_taken(clone):
     noisy = rewrite(clone, TITLE.id, nudge(1e-6))
     said = run(clone, "--only", TITLE.id)
@@ -76,6 +77,7 @@ def test_what_does_not_agree_is_kept_as_taken_and_told_with_its_size(clone):
     assert compare.apart(TITLE, json.loads(before), taken) == []
 
 
+@pytest.mark.slow
 def test_a_capture_of_another_model_is_replaced_and_said_to_be_of_another(clone):
     rewrite(clone, TITLE.id, lambda capture: capture["provenance"]["model"].update(name="some-other-model"))
     said = run(clone, "--only", TITLE.id)

@@ -16,6 +16,7 @@ from clones import copy_project, elsewhere, run
 from decks import ONE_CALL
 from pipeline.command import for_shell
 from pipeline.paths import BUILD, COMMITTED, REPO
+from tiers import of_the_slow_tier_but
 
 REGEN = str(BUILD / "regen_all.py")
 WITHOUT = """
@@ -62,6 +63,7 @@ def test_a_run_after_a_run_that_did_something_finds_nothing_to_do(tmp_path):
     assert json.loads(run(folder, "--json"))["changed"] == []
 
 
+@pytest.mark.slow
 def test_redraw_by_one_worker_needs_no_torch_and_gives_the_committed_bytes(tmp_path):
     folder = copy_project(tmp_path / "clone")
     for slide in ONE_CALL.slides:
@@ -98,6 +100,7 @@ def test_a_sentence_that_is_not_text_is_refused():
     assert "not valid text" in refused("--sentence", b"caf\xe9", code=2)
 
 
+@pytest.mark.slow
 def test_a_sentence_of_emoji_makes_a_deck_of_its_own(tmp_path):
     run(REPO, "--sentence", "🤗🎉👩‍👩‍👧", "--only", "opening", "--only", "tokenization", "--out", str(tmp_path))
     assert (tmp_path / "deck" / "index.html").is_file()
@@ -137,11 +140,13 @@ def test_a_flag_is_one_word_of_one_line_for_a_shell(text):
     assert ran(["bash", "-c", f"printf '%s\\0' {word}"], text=False).stdout == os.fsencode(text) + b"\0"
 
 
+@pytest.mark.slow
 def test_the_command_of_a_deck_elsewhere_names_its_folders_whole(tmp_path):
     run(REPO, "--sentence", "Hi", "--only", "opening/title", "--out", "here", cwd=tmp_path)
     assert f"--out={tmp_path}/here" in json.loads((tmp_path / "here/figures/manifest.json").read_text())["slides"][0]["flags"]
 
 
+@pytest.mark.slow
 def test_part_of_a_deck_is_redrawn_as_far_as_it_goes(tmp_path):
     run(REPO, "--sentence", "Hi", "--only", "opening/title", "--out", str(tmp_path))
     assert "1 oracle holds (1 photograph, 0 concept cards)" in run(REPO, "--redraw", "--out", str(tmp_path))
@@ -257,7 +262,7 @@ def test_debug_shows_the_traceback_that_is_hidden_otherwise():
     assert "Traceback" in done.stderr
 
 
-@pytest.mark.parametrize("topic", ONE_CALL.topics)
+@of_the_slow_tier_but("topic", ONE_CALL.topics, ONE_CALL.topics[0])
 def test_a_topic_script_runs_alone_from_anywhere(topic, tmp_path):
     done = ran(
         [sys.executable, str(BUILD / "topics" / f"{topic}.py"), "--list"],
@@ -267,8 +272,8 @@ def test_a_topic_script_runs_alone_from_anywhere(topic, tmp_path):
     assert {line.split()[1].split("/")[0] for line in done.stdout.splitlines()} == {topic}
 
 
-@pytest.mark.parametrize("wait", [0, 0.05, 0.2, 0.5])  # the drawing processes are just being started
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@of_the_slow_tier_but("wait", [0, 0.05, 0.2, 0.5], 0)  # the drawing processes are just being started
+@of_the_slow_tier_but(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], (signal.SIGTERM, 143))
 def test_an_interrupted_build_says_so_in_one_line_and_keeps_the_deck(number, code, wait, tmp_path):
     folder = copy_project(tmp_path / "clone")
     before = (folder / "deck/index.html").read_bytes()
@@ -297,6 +302,7 @@ def test_an_error_shows_no_control_character():
     assert "\\x1b" in refused("--only", "\x1b]0;title\x07", code=2)
 
 
+@pytest.mark.slow
 def test_nobodys_own_plotting_settings_change_a_figure(tmp_path):
     folder = copy_project(tmp_path / "clone")
     figure = folder / "figures/merges/one_word.png"

@@ -113,6 +113,7 @@ def deck_bytes(folder: Path) -> dict[str, bytes]:
     }
 
 
+@pytest.mark.slow
 def test_a_build_killed_at_ten_random_moments_leaves_the_last_good_deck_whole(tmp_path):
     """SIGKILL of a real redraw after an edit that changes every figure; the next run completes."""
     folder = copy_project(tmp_path / "clone")
@@ -146,6 +147,7 @@ def test_a_build_killed_at_ten_random_moments_leaves_the_last_good_deck_whole(tm
     run(folder, "--verify")
 
 
+@pytest.mark.slow
 def test_drawing_processes_end_when_their_parent_is_killed(tmp_path):
     folder = copy_project(tmp_path / "clone")
     command = [sys.executable, str(folder / "build/regen_all.py"), "--redraw"]
@@ -160,6 +162,7 @@ def test_drawing_processes_end_when_their_parent_is_killed(tmp_path):
     assert alive == []
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_one_line_and_loses_nothing(tmp_path):
     folder = copy_project(tmp_path / "clone")
     before = deck_bytes(folder)
@@ -192,6 +195,7 @@ def tiny_disk(tmp_path):
     subprocess.run(["umount", "-l", place], check=True)
 
 
+@pytest.mark.slow
 def test_a_disk_that_fills_up_is_one_line(tiny_disk):
     done = subprocess.run(
         [sys.executable, str(BUILD / "regen_all.py"), "--only", "why_vllm", "--only", "serving_options", "--out", str(tiny_disk)],
@@ -202,6 +206,7 @@ def test_a_disk_that_fills_up_is_one_line(tiny_disk):
     assert len(done.stderr.strip().splitlines()) <= 1
 
 
+@pytest.mark.slow
 def test_a_read_only_folder_is_one_line(tiny_disk):
     subprocess.run(["mount", "-o", "remount,ro", tiny_disk], check=True)
     done = subprocess.run(

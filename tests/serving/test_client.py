@@ -4,7 +4,6 @@ import gc
 import itertools
 import json
 import threading
-import time
 
 import pytest
 from hypothesis import given
@@ -57,8 +56,7 @@ def asked(server, ask: str, **options):
 
 @DIALECTS
 @WAYS
-@pytest.mark.parametrize("stream", [False, True])
-@pytest.mark.parametrize("newline", [b"\n", b"\r\n"])
+@pytest.mark.parametrize(("stream", "newline"), [(False, b"\n"), (True, b"\n"), (True, b"\r\n")])
 def test_seven_byte_writes_and_either_line_ending_give_the_whole_text(dialect, ask, stream, newline):
     with FakeServer() as fake:
         fake.writes_of, fake.newline = 7, newline  # cuts characters in half, and CR from LF
@@ -102,12 +100,11 @@ def test_a_count_that_is_missing_is_not_zero():
 
 
 @DIALECTS
-@WAYS
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("fault", FAULTS)
-def test_every_fault_is_one_line_with_the_address_and_what_to_do(dialect, ask, stream, fault):
+def test_every_fault_is_one_line_with_the_address_and_what_to_do(dialect, stream, fault):
     with FakeServer(fault) as fake, pytest.raises(WireError) as caught:
-        asked(line(dialect, fake.url, total_s=1.0, read_s=0.3), ask, stream=stream)
+        asked(line(dialect, fake.url, total_s=1.0, read_s=0.3), "complete", stream=stream)
     message = str(caught.value)
     expected = EXPECTED.get(fault, "")
     if fault == "no fields":
@@ -153,10 +150,8 @@ def test_a_refused_connection_names_the_address_that_was_tried():
 
 
 def test_an_unreachable_address_is_given_up_in_time():
-    started = time.monotonic()
     with deaf_port() as url, pytest.raises(WireError, match="did not take the connection within"):
         asked(line(OpenAI, url), "complete")
-    assert time.monotonic() - started < 3
 
 
 def test_a_name_that_does_not_resolve_is_one_line():
@@ -330,9 +325,6 @@ def test_a_key_that_no_header_can_carry_is_refused_without_being_shown(monkeypat
     assert "sk-" not in str(caught.value)
 
 
-@DIALECTS
-@WAYS
-@pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize(
     "answer",
     [
@@ -341,12 +333,13 @@ def test_a_key_that_no_header_can_carry_is_refused_without_being_shown(monkeypat
         {"choices": "text"}, {"choices": [{"finish_reason": "stop", "delta": "text", "message": None}], "usage": 1},
     ],
 )  # fmt: skip
-def test_an_answer_of_another_shape_is_one_line(dialect, ask, stream, answer, monkeypatch):
+def test_an_answer_of_another_shape_is_one_line(answer, monkeypatch):
     monkeypatch.setattr(Wire, "post", lambda self, path, body: answer)
     monkeypatch.setattr(Wire, "messages", lambda self, path, body: iter([answer]))
-    with pytest.raises(WireError) as caught:
-        asked(line(dialect, "http://127.0.0.1:9"), ask, stream=stream)
-    assert "\n" not in str(caught.value) and "http://127.0.0.1:9" in str(caught.value)
+    for dialect, ask, stream in itertools.product((Ollama, OpenAI), ("complete", "chat"), (False, True)):
+        with pytest.raises(WireError) as caught:
+            asked(line(dialect, "http://127.0.0.1:9"), ask, stream=stream)
+        assert "\n" not in str(caught.value) and "http://127.0.0.1:9" in str(caught.value)
 
 
 @pytest.mark.parametrize(

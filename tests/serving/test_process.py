@@ -63,6 +63,7 @@ def test_a_server_that_never_comes_up_is_given_up(monkeypatch, tmp_path):
         start.begin_transformers(tmp_path / "model", command=[sys.executable, "-c", "import time; time.sleep(60)"]).ready(KEPT_S)
 
 
+@pytest.mark.slow
 def test_a_real_server_of_a_broken_model_tells_why(tmp_path):
     (tmp_path / "config.json").write_text("{}")
     with pytest.raises(MissingPart, match="died while starting") as caught:
@@ -84,9 +85,9 @@ PARENT = """
 """
 
 
-def run_parent(model: Path, command: list[str] | None, *, up: bool, end: str = "time.sleep(600)") -> subprocess.Popen:
+def run_parent(model: Path, command: list[str] | None, *, up: bool, end: str = "time.sleep(600)", **settings) -> subprocess.Popen:
     script = textwrap.dedent(PARENT).format(build=str(BUILD), model=str(model), command=command, up=up, end=end)
-    return subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **settings)
 
 
 def assert_gone(folder: str, seconds: float = 10) -> None:
@@ -108,6 +109,19 @@ def test_no_server_outlives_a_parent_that_a_signal_ends(tmp_path, number, up):
     assert_gone(folder)
 
 
+def test_no_server_outlives_a_parent_that_began_with_ctrl_c_and_hang_up_ignored(tmp_path):
+    def ignoring():
+        for number in (signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+
+    (tmp_path / "model.safetensors").write_bytes(b"weights")
+    with run_parent(tmp_path, FAKE, up=True, preexec_fn=ignoring) as parent:
+        folder = parent.stdout.readline().strip()
+        parent.terminate()
+        parent.communicate(timeout=60)
+    assert_gone(folder)
+
+
 @pytest.mark.parametrize("end", ["", "raise AssertionError('an oracle')", "import os; os._exit(3)", "sys.exit(1)"])
 def test_no_server_outlives_a_parent_that_ends_by_itself(tmp_path, end):
     (tmp_path / "model.safetensors").write_bytes(b"weights")
@@ -117,6 +131,7 @@ def test_no_server_outlives_a_parent_that_ends_by_itself(tmp_path, end):
     assert_gone(folder)
 
 
+@pytest.mark.slow
 def test_the_real_server_does_not_outlive_a_killed_parent():
     with run_parent(find_model.embedded_folder(), None, up=True) as parent:
         folder = parent.stdout.readline().strip()
@@ -151,6 +166,7 @@ def test_a_server_whose_keeper_dies_first_never_starts():
     assert (done.returncode, done.stdout) == (0, "\n"), done.stderr
 
 
+@pytest.mark.slow
 def test_the_real_server_goes_even_when_its_keeper_is_killed():
     with run_parent(find_model.embedded_folder(), None, up=False) as parent:
         folder = parent.stdout.readline().strip()

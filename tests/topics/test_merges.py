@@ -3,7 +3,7 @@
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from conftest import HOSTILE_SENTENCES
@@ -76,7 +76,6 @@ def test_spans_cover_every_byte_once(lengths: list[int]):
 ANY_CHARACTER = st.characters(codec="utf-8", exclude_categories=["Cs"])
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.text(ANY_CHARACTER, min_size=1, max_size=60).filter(str.strip))
 def test_merges_hold_for_any_text(gpt2_lab: Lab, text: str):
     other = Lab(text, lambda: gpt2_lab.loaded)

@@ -1,6 +1,5 @@
 """What holds for every slide of the deck: its oracle can pass and can fail, and its figure is fit to be shown."""
 
-import copy
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -8,17 +7,15 @@ from typing import Any
 
 import pytest
 
-from conftest import HOSTILE_SENTENCES
 from decks import ONE_CALL
 from layout import problems
-from pipeline.drawing.canvas import Canvas
 from pipeline.errors import BadInput
 from pipeline.lab import Lab
 from pipeline.paths import BUILD, COMMITTED, REPO, WORDS
 from pipeline.slide import Deck, OracleFailure, Part, Slide, assert_holds, slides_of, to_json
+from slide_fixtures import committed, drawn
 
 EVERY = pytest.mark.parametrize("slide", ONE_CALL.slides, ids=lambda slide: slide.id)
-TIMED_OR_SERVED = {slide.id for slide in ONE_CALL.slides if slide.volatile or "server" in slide.needs}
 
 
 def test_the_readme_counts_the_slides():
@@ -57,45 +54,35 @@ def test_each_topic_has_its_words_its_tests_and_its_figures():
 
 
 @EVERY
-def test_the_oracle_holds_for_the_capture(slide: Slide, lab: Lab, captured):
-    assert assert_holds(slide, captured(slide, lab)).holds
-
-
-@EVERY
-def test_the_oracle_refuses_the_sabotage(slide: Slide, lab: Lab, captured):
+def test_the_oracle_holds_for_the_capture_and_refuses_its_sabotage(slide: Slide, lab: Lab, captured):
     good = captured(slide, lab)
-    sabotaged = json.loads(to_json(slide.sabotage(copy.deepcopy(good), lab)))
+    before = to_json(good)
+    assert assert_holds(slide, good).holds
+    sabotaged = json.loads(to_json(slide.sabotage(good, lab)))
+    assert to_json(good) == before  # spoiling leaves the good capture alone
     assert sabotaged != good
     with pytest.raises(OracleFailure):
         assert_holds(slide, sabotaged)
 
 
 @EVERY
-def test_the_sabotage_leaves_the_good_capture_alone(slide: Slide, lab: Lab, captured):
-    good = captured(slide, lab)
-    before = to_json(good)
-    slide.sabotage(good, lab)
-    assert to_json(good) == before
-
-
-@EVERY
-def test_the_oracle_refuses_nan_and_an_empty_list_anywhere(slide: Slide, lab: Lab, captured):
-    places = list(kinds_of_place(captured(slide, lab)))
+def test_the_oracle_refuses_nan_and_an_empty_list_anywhere(slide: Slide):
+    places = list(kinds_of_place(committed(slide)))
     assert places
     for path, flaw in places:
-        sabotaged = captured(slide, lab)
+        sabotaged = committed(slide)
         put(sabotaged, path, flaw)
         with pytest.raises(OracleFailure):
             assert_holds(slide, sabotaged)
 
 
 @EVERY
-def test_an_oracle_that_reads_floats_refuses_nan_by_itself(slide: Slide, lab: Lab, captured):
+def test_an_oracle_that_reads_floats_refuses_nan_by_itself(slide: Slide):
     """Without the guard of assert_holds: comparisons are written so that NaN fails. An oracle of whole numbers may hold."""
 
     def refuses(change: Callable[[float], float]) -> bool:
         try:
-            return not slide.oracle(with_floats(captured(slide, lab), change)).holds
+            return not slide.oracle(with_floats(committed(slide), change)).holds
         except Exception:
             return True
 
@@ -103,50 +90,8 @@ def test_an_oracle_that_reads_floats_refuses_nan_by_itself(slide: Slide, lab: La
 
 
 @EVERY
-def test_the_oracle_of_a_gpt2_shaped_model_holds(slide: Slide, gpt2_lab: Lab, captured):
-    assert assert_holds(slide, captured(slide, gpt2_lab)).holds
-
-
-@pytest.mark.parametrize("slide", [s for s in ONE_CALL.slides if s.id not in TIMED_OR_SERVED], ids=lambda slide: slide.id)
-def test_a_capture_taken_twice_is_the_same_to_the_byte(slide: Slide, lab: Lab, captured, loaded_model):
-    again = Lab(lab.sentence, lambda: loaded_model)
-    assert to_json(slide.capture(again)) == to_json(captured(slide, lab))
-
-
-@EVERY
-def test_the_figure_has_no_clipped_overlapping_or_tiny_text(slide: Slide, lab: Lab, captured):
-    assert problems(drawn(slide, captured(slide, lab))) == []
-
-
-@EVERY
-def test_the_figure_of_a_gpt2_shaped_model_has_no_clipped_overlapping_or_tiny_text(slide: Slide, gpt2_lab: Lab, captured):
-    assert problems(drawn(slide, captured(slide, gpt2_lab))) == []
-
-
-@pytest.mark.parametrize("sentence", HOSTILE_SENTENCES)
-@pytest.mark.parametrize(
-    "slide", [s for s in ONE_CALL.slides if s.needs and (not s.volatile or "server" in s.needs)], ids=lambda slide: slide.id
-)
-def test_a_hostile_sentence_holds_and_is_drawn_whole(slide: Slide, sentence: str, hostile_labs: dict[str, Lab], captured):
-    data = captured(slide, hostile_labs[sentence])
-    assert assert_holds(slide, data).holds
-    assert problems(drawn(slide, data)) == []
-
-
-@pytest.fixture(scope="session")
-def hostile_labs(loaded_model, served) -> dict[str, Lab]:
-    return {name: Lab(text, lambda: loaded_model, served) for name, text in HOSTILE_SENTENCES.items()}
-
-
-def drawn(slide: Slide, data: dict[str, Any]) -> Canvas:
-    """The slide's figure with its strip, not saved."""
-    verdict = assert_holds(slide, data)
-    canvas = Canvas(slide.kind)
-    slide.draw(canvas, data)
-    canvas.strip(
-        "some-model · sha256 00000000 · float32 on CPU · sentence 00000000", f"{verdict.measured} · {verdict.bound}", True
-    )
-    return canvas
+def test_the_figure_has_no_clipped_overlapping_or_tiny_text(slide: Slide):
+    assert problems(drawn(slide, committed(slide))) == []
 
 
 def kinds_of_place(value: Any, path: tuple = ()) -> Iterator[tuple[tuple, Any]]:
