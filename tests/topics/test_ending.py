@@ -4,10 +4,10 @@ import functools
 
 import pytest
 
+from decks import ONE_CALL
 from pipeline.lab import Lab
 from pipeline.settings import COMPLETION_LENGTH
 from pipeline.slide import assert_holds
-from topics import slides
 
 # The embedded model's completion of each has its first end token at that step.
 ENDS_AT = {
@@ -26,7 +26,7 @@ COMPLETES = [
 ]  # fmt: skip
 # A long completion takes seconds, and goes on past the end of every one of these: one stands for all.
 TAKEN = [(step, name) for step in ENDS_AT for name in COMPLETES] + [(3, "kv_cost/long_completion")]
-BY_NAME = {slide.id: slide for slide in slides()}
+BY_NAME = {slide.id: slide for slide in ONE_CALL.slides}
 
 
 @pytest.fixture(scope="module")
