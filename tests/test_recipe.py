@@ -1,4 +1,4 @@
-"""The README's recipe for a new slide, followed to the letter; and a slide in the middle moves all that come after it."""
+"""CONTRIBUTING's recipe for a new slide, followed to the letter; and a slide in the middle moves all that come after it."""
 
 import json
 import re
@@ -28,7 +28,7 @@ STANDS = re.compile(  # what one slide of the page says of its place, and its wo
 
 def blocks() -> dict[str, str]:
     """The recipe's files: path -> text."""
-    recipe = (REPO / "README.md").read_text("utf-8").partition("## Add a slide in five steps")[2].partition("\n## ")[0]
+    recipe = (REPO / "CONTRIBUTING.md").read_text("utf-8").partition("## Add a slide in five steps")[2].partition("\n## ")[0]
     found = {}
     for block in re.findall(r"```(?:python|markdown)\n(.*?)   ```", recipe, re.DOTALL):
         first, _, text = textwrap.dedent(block).partition("\n")
@@ -51,7 +51,7 @@ def grown(tmp_path_factory) -> tuple[Path, str]:
     return folder, run(folder, "--only", "lengths")
 
 
-def test_the_recipe_of_the_readme_adds_a_slide(grown):
+def test_the_recipe_adds_a_slide(grown):
     folder, said = grown
     count = len(ONE_CALL.slides) + 1
     assert f"{count} slides, {count} oracles hold" in said

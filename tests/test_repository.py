@@ -1,4 +1,4 @@
-"""The repository itself: what the README promises is there, and nothing is there that should not be."""
+"""The repository itself: what README and CONTRIBUTING promise is there, and nothing is there that should not be."""
 
 import ast
 import importlib.metadata
@@ -17,9 +17,10 @@ from decks import ONE_CALL
 from pipeline.paths import BUILD, REPO, REQUIREMENTS
 from pipeline.run.flags import parser
 
-README = (REPO / "README.md").read_text("utf-8")
-TOP = {"build", "figures", "deck", "tests", "README.md", "pyproject.toml", "Makefile", "CHANGELOG.md"}
-MAY_BE = {"CONTRIBUTING.md"}  # and whatever begins with a dot
+README, CONTRIBUTING = ((REPO / name).read_text("utf-8") for name in ("README.md", "CONTRIBUTING.md"))
+TOP = {"build", "figures", "deck", "tests", "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "pyproject.toml", "Makefile"}
+HIDDEN = {".ci", ".gitattributes", ".github", ".gitignore"}
+SHORT = 8192  # bytes of a README that is read to its end
 CONSTRAINTS, TEST_REQUIREMENTS = BUILD / "constraints.txt", REPO / "tests" / "requirements.txt"
 MODULES = sorted(path for path in BUILD.rglob("*.py") if "__pycache__" not in path.parts)
 
@@ -35,14 +36,38 @@ def tracked() -> list[str]:
 
 
 def test_the_top_level_holds_what_it_should_and_no_more():
-    top = {name.split("/")[0] for name in tracked()}
-    assert {name for name in top if not name.startswith(".")} - MAY_BE == TOP
+    assert {name.split("/")[0] for name in tracked()} - HIDDEN == TOP
+
+
+def test_the_readme_is_short():
+    assert len(README.encode()) <= SHORT
+
+
+def mapped() -> list[str]:
+    """The folders of CONTRIBUTING's map, by their indentation."""
+    tree = CONTRIBUTING.partition("## Where things are\n\n```\n")[2].partition("```")[0]
+    folders: list[str] = []
+    for indent, name in re.findall(r"^( *)(\S+)/ +\S", tree, re.MULTILINE):
+        above = next((one for one in reversed(folders) if one.count("/") < len(indent) // 2), "") if indent else ""
+        folders.append(f"{above}/{name}".lstrip("/"))
+    return folders
 
 
 def test_the_map_gives_every_folder_of_sources_one_line():
     folders = {name.rpartition("/")[0] for name in tracked() if re.match(r"(build|tests|deck)/.*\.(py|j2|md)$", name)}
-    tree = README.partition("## What is where")[2].partition("\n## ")[0]
-    assert [folder for folder in sorted(folders) if not re.search(rf"^ *{folder.rpartition('/')[2]}/ ", tree, re.MULTILINE)] == []
+    assert len(folders) > 10
+    assert sorted(mapped()) == sorted({*folders, "figures", ".ci"})
+
+
+def test_what_the_readme_and_contributing_name_is_there():
+    named = re.findall(r"\b(?:build|tests|deck|figures)/[\w/.]*\w\b", README + CONTRIBUTING)
+    built_or_made_up = ("figures/.held_here.json", "deck/deck.pdf", "my-deck", "lengths", "TOPIC")
+    names = [name for name in dict.fromkeys(named) if not any(other in name for other in built_or_made_up)]
+    assert len(names) > 20
+    assert [name for name in names if not (REPO / name).exists()] == []
+    targets = set(re.findall(r"\bmake (deck|pdf|[a-z-]*test[a-z-]*|check|lint|present|bench)\b", README + CONTRIBUTING))
+    makefile = (REPO / "Makefile").read_text("utf-8")
+    assert [target for target in sorted(targets) if not re.search(rf"^{target}:", makefile, re.MULTILINE)] == []
 
 
 def test_the_readme_names_every_flag():
@@ -148,7 +173,7 @@ def test_no_topic_looks_after_its_own_path():
             assert "sys.path" not in source and source.endswith('if __name__ == "__main__":\n    run_topic(__file__)\n'), path
 
 
-def test_no_slide_is_told_by_its_number():
+def test_no_slide_is_named_by_its_number():
     """Order gives the number: a slide put in the middle of the deck would make every typed one wrong."""
     sources = [
         name for name in tracked() if re.search(r"^(build|tests|deck/words)/.*\.(py|md)$|^deck/deck\.(js|html)|\.md$", name)

@@ -1,7 +1,6 @@
 """What holds for every slide of the deck: its oracle can pass and can fail, and its figure is fit to be shown."""
 
 import json
-from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -11,19 +10,11 @@ from decks import ONE_CALL
 from layout import problems
 from pipeline.errors import BadInput
 from pipeline.lab import Lab
-from pipeline.paths import BUILD, COMMITTED, REPO, WORDS
+from pipeline.paths import BUILD, COMMITTED, WORDS
 from pipeline.slide import Deck, OracleFailure, Part, Slide, assert_holds, slides_of, to_json
 from slide_fixtures import committed, drawn
 
 EVERY = pytest.mark.parametrize("slide", ONE_CALL.slides, ids=lambda slide: slide.id)
-
-
-def test_the_readme_counts_the_slides():
-    readme = " ".join((REPO / "README.md").read_text("utf-8").split())
-    count = Counter(slide.kind for slide in ONE_CALL.slides)
-    assert f"apart in {count.total()} slides: {count['photograph']} *photographs*" in readme
-    assert f"and {count['concept']} clearly marked *concept cards*" in readme
-    assert f"builds the deck: {count.total()} slides into" in readme
 
 
 def test_a_slides_number_is_its_place_in_the_deck():
