@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How much one process saves: the whole deck in one run, against the same slides one process a topic script.
+"""How much one process saves: the whole deck in one run, against the same slides one process per topic script.
 
 Prints ratios; seconds are shown only for scale, since they belong to the machine. Both decks go to a temporary folder.
 """
@@ -32,7 +32,7 @@ def main() -> None:
         changed = seconds(REGEN, "--only", "opening", "--force", "--out", one)
     rows = [
         ("everything from nothing, one run", whole),
-        ("the same, one process a topic script", apart),
+        ("the same, one process per topic script", apart),
         ("one topic taken again", changed),
         ("every figure drawn again", redraw),
         ("nothing to do", nothing),

@@ -39,14 +39,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except DeckError as error:
         code = failed(debug, screen, error, str(error), error.exit_code)
     except ImportError as error:
-        told = f"{error.name or error} cannot be imported: pip install -r build/requirements.txt with this Python"
-        code = failed(debug, screen, error, told, MissingPart.exit_code)
+        line = f"{error.name or error} cannot be imported: pip install -r build/requirements.txt with this Python"
+        code = failed(debug, screen, error, line, MissingPart.exit_code)
     except OSError as error:
-        told = f"{error.strerror or error} ({error.filename or 'no file named'}); the last good deck is untouched"
-        code = failed(debug, screen, error, told, MissingPart.exit_code)
+        line = f"{error.strerror or error} ({error.filename or 'no file named'}); the last good deck is untouched"
+        code = failed(debug, screen, error, line, MissingPart.exit_code)
     except Exception as error:
-        told = f"{type(error).__name__}: {error} (run again with --debug for the traceback)"
-        code = failed(debug, screen, error, told, 1)
+        line = f"{type(error).__name__}: {error} (run again with --debug for the traceback)"
+        code = failed(debug, screen, error, line, 1)
     if "--timings" in given:
         screen.timings(timings.spent(), timings.total())
     return screen.flush(code)

@@ -53,7 +53,7 @@ def children_that_mind_signals() -> None:
     """
     for number in (signal.SIGINT, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_IGN:
-            signal.signal(number, lambda *told: None)
+            signal.signal(number, lambda *signalled: None)
 
 
 @pytest.fixture(scope="session")

@@ -39,14 +39,14 @@ def undrawn_tick_labels(canvas: Canvas) -> Iterator[Text]:
 def problems(canvas: Canvas) -> list[str]:
     """Each text that is clipped, too near the edge, too small, or on top of another; one line each."""
     found = texts(canvas)
-    told = []
+    flaws = []
     for words, box, size in found:
         if box.x0 < MARGIN - SLACK or box.x1 > WIDTH - MARGIN + SLACK or box.y0 < 40 or box.y1 > HEIGHT - MARGIN + SLACK:
-            told.append(f"{words!r} is too near the edge: {[round(value) for value in box.extents]}")
+            flaws.append(f"{words!r} is too near the edge: {[round(value) for value in box.extents]}")
         if size < (STRIP if box.y1 < HEIGHT - STRIP_TOP else LABEL) - 0.1:
-            told.append(f"{words!r} is {size:.0f} px high")
+            flaws.append(f"{words!r} is {size:.0f} px high")
     for (a, box_a, _), (b, box_b, _) in combinations(found, 2):
         overlap = Bbox.intersection(box_a, box_b)
         if overlap is not None and overlap.width > SLACK and overlap.height > 2 * SLACK:
-            told.append(f"{a!r} and {b!r} overlap by {overlap.width:.0f} x {overlap.height:.0f} px")
-    return told
+            flaws.append(f"{a!r} and {b!r} overlap by {overlap.width:.0f} x {overlap.height:.0f} px")
+    return flaws

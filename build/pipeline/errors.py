@@ -8,7 +8,7 @@ class DeckError(Exception):
 
 
 class BadInput(DeckError):
-    """What was asked for cannot be done as asked."""
+    """What was asked for cannot be done."""
 
     exit_code = 2
 

@@ -1,6 +1,6 @@
 """What a capture may touch: the sentence, the model, the tokenizer, the server, the seed.
 
-The model and the server are found, verified and loaded elsewhere (`models`, `servers`) and only when first asked for.
+The model and the server are found, verified and loaded elsewhere (`model/`, `serving/`) and only when first asked for.
 Arrays leave the lab as NumPy, so that topics need no torch of their own.
 """
 

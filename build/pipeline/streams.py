@@ -13,18 +13,18 @@ from pipeline.errors import MissingPart
 
 
 class Outlet(io.FileIO):
-    """A standard stream that is given up the first time it cannot be written; only what `told` is told to the caller."""
+    """A standard stream that is given up the first time it cannot be written; the caller hears of it if `reported`."""
 
-    def __init__(self, number: int, told: bool):
+    def __init__(self, number: int, reported: bool):
         super().__init__(number, "w", closefd=False)
-        self._told = told
+        self._reported = reported
 
     def write(self, data) -> int:  # type: ignore[no-untyped-def]
         try:
             return super().write(data)
         except OSError as error:
             os.dup2(os.open(os.devnull, os.O_WRONLY), self.fileno())
-            if self._told and not isinstance(error, BrokenPipeError):
+            if self._reported and not isinstance(error, BrokenPipeError):
                 raise MissingPart(
                     f"standard output cannot be written ({error.strerror}): make room, or send it elsewhere"
                 ) from None
@@ -45,7 +45,7 @@ def steady() -> None:
         stream = getattr(sys, name)
         if stream is getattr(sys, f"__{name}__"):
             encoding = getattr(stream, "encoding", None) or "utf-8"
-            outlet = io.BufferedWriter(Outlet(number, told=name == "stdout"))
+            outlet = io.BufferedWriter(Outlet(number, reported=name == "stdout"))
             steadied = io.TextIOWrapper(outlet, encoding, "backslashreplace", line_buffering=name == "stderr" or outlet.isatty())
             setattr(sys, name, steadied)
 

@@ -1,1 +1,1 @@
-"""One script a topic, each with the list of its slides. build/decks.py says where in a deck they stand."""
+"""One script per topic, each with the list of its slides. build/decks.py says where in a deck they stand."""

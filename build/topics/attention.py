@@ -137,9 +137,9 @@ def draw_last_row(canvas: Canvas, data: Data, beside: Box) -> None:
     canvas.put_tile(newest.columns(220, ...)[0], pieces[-1], accent=BLUE)
     canvas.put(looks, "it looks at", size=NOTE, color=GREY)
     best = np.argsort(-last, kind="stable")[:MOST_LOOKED_AT].tolist()
-    told = [Bar(last[place], f"{last[place]:.0%}" if last[place] >= 0.01 else "< 1%") for place in best]
+    shares = [Bar(last[place], f"{last[place]:.0%}" if last[place] >= 0.01 else "< 1%") for place in best]
     lanes = chart.even_rows(len(best), gap=GAP, most=50)
-    tiles_and_bars(canvas, lanes, [pieces[place] for place in best], told, tile=220, chosen=None, full=1)
+    tiles_and_bars(canvas, lanes, [pieces[place] for place in best], shares, tile=220, chosen=None, full=1)
 
 
 # --- every raw logit ---
@@ -202,7 +202,7 @@ def draw_every_logit(canvas: Canvas, data: Data) -> None:
     logits = np.array(data["logits"])
     body = canvas.titled(
         f"One call scores all {len(logits):,} tokens at once, and a later token changes no earlier score",
-        "Upper: one dot a token of the vocabulary, by id. Lower: how far each position's scores move with another last token.",
+        "Upper: one dot per token of the vocabulary, by id. Lower: how far each position's scores move with another last token.",
     )
     upper, lower = body.rows(..., 150, gap=110)
     span = logits.max() - logits.min()

@@ -57,9 +57,9 @@ def capture_throughput(lab: Lab) -> Data:
 def oracle_throughput(data: Data) -> Verdict:
     rate = {run["batch"]: run["batch"] * data["steps"] / median(run["seconds"]) for run in data["runs"]}
     whole = tuple(rate) == BATCHES and all(len(run["seconds"]) == data["rounds"] == ROUNDS for run in data["runs"])
-    told = all(abs(run["tokens_per_second"] - rate[run["batch"]]) <= 1e-3 * rate[run["batch"]] for run in data["runs"])
+    consistent = all(abs(run["tokens_per_second"] - rate[run["batch"]]) <= 1e-3 * rate[run["batch"]] for run in data["runs"])
     ratio = rate[8] / rate[1]
-    return Verdict(whole and told and ratio > 1, f"tokens/s at batch 8 = {ratio:.2f} × batch 1, medians", "> 1")
+    return Verdict(whole and consistent and ratio > 1, f"tokens/s at batch 8 = {ratio:.2f} × batch 1, medians", "> 1")
 
 
 def sabotage_throughput(data: Data, lab: Lab) -> Data:
@@ -96,9 +96,9 @@ def draw_throughput(canvas: Canvas, data: Data) -> None:
         label = Box(column.x, top - NUMBER * LEADING, column.w, NUMBER * LEADING)
         canvas.put(label, f"{run['ratio']:.1f} ×", size=NUMBER, weight="bold", color=color, align="center")
         rate = run["tokens_per_second"]
-        told = f"{rate:,.0f} tokens/s" if rate >= 100 else f"{rate:.3g} tokens/s"
+        speed = f"{rate:,.0f} tokens/s" if rate >= 100 else f"{rate:.3g} tokens/s"
         name = Line(f"batch {run['batch']}", TITLE, weight=weight)
-        under = Line(told, color=BLUE if chosen else GREY)
+        under = Line(speed, color=BLUE if chosen else GREY)
         canvas.stack(Box(column.x, foot.y, column.w, foot.h), name, under, align="center")
 
 

@@ -78,8 +78,8 @@ def oracle_padding(data: Data) -> Verdict:
     for row in rows:
         length = len(row["ids"])
         right = all(len(row[name]) == longest for name in ("padded", "mask", "positions"))
-        told = row["mask"] == [0] * (longest - length) + [1] * length and row["positions"][-length:] == list(range(length))
-        good += sum(row["mask"]) == length == len(row["pieces"]) and right and told and row["padded"][-length:] == row["ids"]
+        marked = row["mask"] == [0] * (longest - length) + [1] * length and row["positions"][-length:] == list(range(length))
+        good += sum(row["mask"]) == length == len(row["pieces"]) and right and marked and row["padded"][-length:] == row["ids"]
     lengths = [len(row["ids"]) for row in rows]
     ragged = len(set(lengths)) > 1 and data["pads"] == longest * len(rows) - sum(lengths)
     sums = " + ".join(str(sum(row["mask"])) for row in rows)
@@ -105,10 +105,10 @@ def draw_padding(canvas: Canvas, data: Data) -> None:
     note = f"⋯ {longest - COLUMNS + 1} columns left out" if longest > COLUMNS else ""
     grids = {"padded": ("tokens", note), "mask": ("mask", "1: text, 0: padding")}
     grids["positions"] = ("position ids", "counted from the first token of the text")
-    for (name, (title, told)), box in zip(grids.items(), body.rows(Share(1.35), ..., ..., gap=2 * GAP), strict=True):
+    for (name, (title, note)), box in zip(grids.items(), body.rows(Share(1.35), ..., ..., gap=2 * GAP), strict=True):
         head, table = box.rows(NOTE * LEADING, ..., gap=6)
         canvas.put(head.columns(180, ...)[0], title, weight="bold")
-        canvas.put(head.columns(180, ...)[1], told, size=NOTE, color=GREY)
+        canvas.put(head.columns(180, ...)[1], note, size=NOTE, color=GREY)
         for number, (row, lane) in enumerate(zip(rows, table.even_rows(len(rows), gap=8), strict=True), 1):
             label, cells = lane.columns(96, ...)
             canvas.put(label, f"row {number}", size=NOTE, color=GREY)
@@ -213,10 +213,10 @@ def draw_same_logits(canvas: Canvas, data: Data) -> None:
         if index:
             canvas.line([(lane.x, lane.y), (lane.right, lane.y)], color=PALE, width=1)
         left, middle, right = lane.inset(0, GAP).columns(*PARTS, gap=4 * GAP)
-        pieces, told = left.rows(BODY * TILE, ..., gap=GAP)
+        pieces, note = left.rows(BODY * TILE, ..., gap=GAP)
         canvas.put_tiles(pieces, row["pieces"], gap=5)
         pads = f"{row['pads']} in front are padding" if row["pads"] else "no padding in front"
-        canvas.put(told, f"{counted(len(row['pieces']), 'token')}, {pads}", size=NOTE, color=GREY)
+        canvas.put(note, f"{counted(len(row['pieces']), 'token')}, {pads}", size=NOTE, color=GREY)
         upper, lower = middle.even_rows(2)
         scale.dot(canvas, row["careful"], upper.center[1])
         scale.dot(canvas, row["careless"], lower.center[1], color=ORANGE, marker="s")

@@ -235,7 +235,7 @@ def draw_hidden(canvas: Canvas, data: Data) -> None:
     times = f"{growth:,.0f}" if growth >= 10 else f"{growth:.1f}"
     canvas.headline(f"Layer by layer each token's vector is added to: the last one ends {times} times as long")
     canvas.reading(
-        "One column a token, one row a layer, the token table at the bottom. The stronger the blue, the longer the vector."
+        "One column per token, one row per layer, the token table at the bottom. The stronger the blue, the longer the vector."
     )
     shown = list(range(len(pieces)))
     if len(shown) > SHOWN_POSITIONS:

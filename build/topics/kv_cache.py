@@ -90,14 +90,14 @@ def draw_stored(canvas: Canvas, data: Data) -> None:
 
 
 def draw_product(canvas: Canvas, of: Data, positions: int, total: int, box: Box) -> None:
-    """The multiplication, a factor a line, and what query heads would have cost."""
+    """The multiplication, one factor per line, and what query heads would have cost."""
     factors = {
         "layers": of["layers"],
         "keys and values": 2,
         "key/value heads": of["kv_heads"],
         "tokens" if positions > 1 else "token": positions,
-        "numbers a vector": of["head_size"],
-        "bytes a number": of["bytes_each"],
+        "numbers per vector": of["head_size"],
+        "bytes per number": of["bytes_each"],
     }
     table, result, remark = box.rows(400, 84, ..., gap=GAP)
     for line, (lane, (name, factor)) in enumerate(zip(table.even_rows(len(factors)), factors.items(), strict=True)):
@@ -118,11 +118,11 @@ def draw_product(canvas: Canvas, of: Data, positions: int, total: int, box: Box)
         )
         return
     each = total // of["kv_heads"] * of["query_heads"]
-    told = (
+    reason = (
         f"The model asks with {of['query_heads']} query heads. Were keys and values kept for each of them, "
         f"it would be {each:,} bytes: {each / total:.3g} times as many."
     )
-    canvas.put(remark, told, color=ORANGE, lines=5, down="top")
+    canvas.put(remark, reason, color=ORANGE, lines=5, down="top")
 
 
 # --- bytes against tokens ---
@@ -169,7 +169,7 @@ def draw_growth(canvas: Canvas, data: Data) -> None:
     together = f" No columns: the first {counted(start, 'token')}, which went in together." if start else ""
     body = canvas.titled(
         f"Every token adds the same {each:,} bytes, and nothing leaves",
-        f"One column a step: what the cache holds once its token is in. Blue is what this step added.{together}",
+        f"One column per step: what the cache holds once its token is in. Blue is what this step added.{together}",
     )
     head, stairs, counts, feet = body.rows(60, ..., 40, UPRIGHT)
     columns = stairs.even_columns(len(steps), gap=8, most=162)
@@ -183,10 +183,10 @@ def draw_growth(canvas: Canvas, data: Data) -> None:
         canvas.put_upright(Box(column.x, feet.y, column.w, feet.h), step["piece"], color=color)
     split = columns[0].x - 4 + (data["sentence_tokens"] - start) * (columns[0].w + 8)
     canvas.line([(split, head.y), (split, feet.bottom)], dashed=True)
-    told = f"the sentence: {counted(data['sentence_tokens'], 'token')}, {data['sentence_tokens'] * each:,} bytes"
+    size = f"the sentence: {counted(data['sentence_tokens'], 'token')}, {data['sentence_tokens'] * each:,} bytes"
     before = split > head.center[0]
     left, right = head.columns(split - head.x, ...)
-    canvas.put((left if before else right).inset(GAP, 0), told, weight="bold", align="right" if before else "left")
+    canvas.put((left if before else right).inset(GAP, 0), size, weight="bold", align="right" if before else "left")
     total = f"{steps[-1]['tokens']:,} tokens: {steps[-1]['bytes']:,} bytes"
     canvas.put(Box(head.x, head.y, columns[-1].right - head.x, head.h), total, weight="bold", color=BLUE, align="right")
 

@@ -25,7 +25,7 @@ from pipeline.slide import Data, Slide, Verdict, run_topic
 
 SECTION = "The KV cache"
 # A cached step does the same for its one token each time, but for attention, which looks at one position more: less than
-# 0.3 % more work a step for both shapes tried, so ten steps stay within this.
+# 0.3 % more work per step for both shapes tried, so ten steps stay within this.
 FLAT = 1.1
 LONGEST_PREFIX = 256  # tokens; here a recompute is several times slower than a cached step, noise is not
 ROUNDS = 5
@@ -94,7 +94,7 @@ def draw_operations(canvas: Canvas, data: Data) -> None:
     digits = max(0, 2 - len(f"{largest / divisor:.0f}") + 1)
     body = canvas.titled(
         f"{len(steps)} tokens without the cache: {data['ratio']:.1f} times the arithmetic",
-        f"One pair a token: floating-point operations, counted, in {unit}s. Under each bar, how many tokens went in.",
+        f"One pair per token: floating-point operations, counted, in {unit}s. Under each bar, how many tokens went in.",
     )
     head, chart, counts, feet = body.rows(2 * TITLE * LEADING, ..., 44, NOTE * TILE)
     ways = (("recompute", "without the cache", canvas.tint(ORANGE, 0.5), ORANGE), ("cached", "with the cache", BLUE, BLUE))
@@ -162,8 +162,8 @@ def oracle_milliseconds(data: Data) -> Verdict:
         and np.allclose(reading["rounds"], np.divide(reading["recompute_ms"], reading["cached_ms"]), rtol=1e-6)
         for reading in readings
     )
-    told = f"median time at {longest['prefix']} tokens, without : with the cache = {ratio:.1f}"
-    return Verdict(sound and ratio > 1 and abs(longest["ratio"] - ratio) < 1e-6 * ratio, told, "> 1")
+    measured = f"median time at {longest['prefix']} tokens, without : with the cache = {ratio:.1f}"
+    return Verdict(sound and ratio > 1 and abs(longest["ratio"] - ratio) < 1e-6 * ratio, measured, "> 1")
 
 
 def sabotage_milliseconds(data: Data, lab: Lab) -> Data:
@@ -185,16 +185,16 @@ def draw_milliseconds(canvas: Canvas, data: Data) -> None:
         y, even = scale.at(2.0**doubling), doubling == 0
         color, weight = (INK, "bold") if even else (GREY, "regular")
         canvas.line([(chart.x, y), (chart.right, y)], color=INK if even else PALE, width=2 if even else 1, dashed=even)
-        told = "the same time" if even else f"{2.0**doubling:g} × as long"
-        canvas.text(names.right, y, told, color=color, weight=weight, align="right")
+        label = "the same time" if even else f"{2.0**doubling:g} × as long"
+        canvas.text(names.right, y, label, color=color, weight=weight, align="right")
     for reading, column in zip(readings, chart.even_columns(len(readings)), strict=True):
         spot, spread = column.rows(..., 1)[1].center[0] - 60, [scale.at(ratio) for ratio in reading["rounds"]]
         canvas.line([(spot, max(spread)), (spot, min(spread))], color=canvas.tint(BLUE, 0.35), width=12, z=2)
         canvas.dots([(spot, y) for y in spread], size=22, marker="_", z=3)
-        middle, told = (spot, scale.at(reading["ratio"])), f"{reading['ratio']:.1f} ×"
+        middle, number = (spot, scale.at(reading["ratio"])), f"{reading['ratio']:.1f} ×"
         canvas.dots([middle], size=30)
-        label = Box(spot + NUMBER, middle[1], canvas.width(told, NUMBER, weight="bold"), 0).inset(-GAP / 2, -NUMBER / 2)
-        canvas.put(canvas.box(label, fill=canvas.paper, z=2), told, size=NUMBER, weight="bold", color=BLUE, align="center")
+        label = Box(spot + NUMBER, middle[1], canvas.width(number, NUMBER, weight="bold"), 0).inset(-GAP / 2, -NUMBER / 2)
+        canvas.put(canvas.box(label, fill=canvas.paper, z=2), number, size=NUMBER, weight="bold", color=BLUE, align="center")
         canvas.text(spot, foot.center[1], f"{reading['prefix']} tokens", weight="bold", align="center")
     canvas.put(Box(names.x, foot.y, names.w, foot.h), "read so far", color=GREY, align="right")
 

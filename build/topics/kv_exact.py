@@ -106,7 +106,7 @@ def draw_past(canvas: Canvas, data: Data) -> None:
     head, cells, foot = given.rows(88, ..., 60)
     canvas.stack(head, Line("the sentence", weight="bold"), Line(f"{first} written{shown}", NOTE, GREY), down="top")
     draw_cells(canvas, np.ones((data["shape"]["layers"], kept)), cells, side)
-    canvas.put(foot, f"↑ {data['shape']['layers']} layers, one a row", size=NOTE, color=GREY)
+    canvas.put(foot, f"↑ {data['shape']['layers']} layers, one per row", size=NOTE, color=GREY)
     for number, (step, slot) in enumerate(zip(steps, slots, strict=True), 1):
         canvas.step()
         past = np.array(step["changed"])[:, -(kept + number - 1) :] > 0
@@ -117,8 +117,8 @@ def draw_past(canvas: Canvas, data: Data) -> None:
         beside = head.columns(canvas.width(name, weight="bold"), ..., gap=GAP)[1]
         canvas.put_tiles(beside, [piece], size=NOTE, accents=[BLUE])
         draw_cells(canvas, written, cells, side)
-        told = f"{moved[number - 1]:,} of {step['compared']:,} changed"
-        canvas.put(foot, told, size=NOTE, weight="bold", color=RED if moved[number - 1] else INK)
+        changed = f"{moved[number - 1]:,} of {step['compared']:,} changed"
+        canvas.put(foot, changed, size=NOTE, weight="bold", color=RED if moved[number - 1] else INK)
     canvas.step()
     words, _, ruler = lower.columns(given.w, 60, ...)
     canvas.put(words, "The same cache computed from scratch, all at once, differs by at most", weight="bold", lines=3)
@@ -217,7 +217,7 @@ def draw_beside(canvas: Canvas, data: Data) -> None:
     largest = max(step["largest"] for step in steps)
     body = canvas.titled(
         f"With the cache or from scratch: the same logits at {len(steps)} of {len(steps)} steps, to within {amount(largest)}",
-        f"One row a step. Left: the top token and its logit, both ways. Right: the largest difference over "
+        f"One row per step. Left: the top token and its logit, both ways. Right: the largest difference over "
         f"{steps[0]['vocabulary']:,} logits.",
     )
     head, table, _ = body.rows(NOTE * LEADING, ..., 2 * LABEL * LEADING)

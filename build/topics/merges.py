@@ -127,7 +127,7 @@ def draw_merges(canvas: Canvas, data: Data) -> None:
     )
     body = canvas.titled(
         f"{quoted(data['word'])} has {counted(data['bytes'], 'byte')}: {how} {counted(len(ids), 'token')}",
-        f"Top to bottom, one merge a row: the two neighbours that rank lowest among {data['listed']:,} merges become one.{part}",
+        f"Top to bottom, one merge per row: the neighbours that rank lowest among {data['listed']:,} merges become one.{part}",
     )
     inside = [(i, stage) for i, stage in enumerate(stages) if i == 0 or start <= spans(stage["pieces"])[stage["at"]][0] < end]
     rows = inside if len(inside) <= MOST_MERGES + 1 else [*inside[:5], None, *inside[-4:]]

@@ -139,9 +139,9 @@ def draw_one_call(canvas: Canvas, data: Data) -> None:
     canvas.put(head, f"{count} token ids in", weight="bold")
     boxes = canvas.put_tiles(tiles, [tile["text"] for tile in data["prompt"]], rows=5, size=TITLE, row_gap=66)
     for box, tile in zip(boxes, data["prompt"], strict=True):
-        told = str(tile["id"])
-        if box and box.w >= canvas.width(told, LABEL, mono=True):
-            canvas.put(box.below(LABEL, GAP), told, size=LABEL, mono=True, color=GREY, align="center")
+        label = str(tile["id"])
+        if box and box.w >= canvas.width(label, LABEL, mono=True):
+            canvas.put(box.below(LABEL, GAP), label, size=LABEL, mono=True, color=GREY, align="center")
     model = canvas.box(call.place(call.w, 240), fill=INK, radius=14)
     canvas.stack(model, Line("the model", NUMBER, "white", "bold"), Line("called once", color=PALE), align="center")
     into, out_of = model.inset(-GAP, 0), model.inset(GAP - 100, 0)
@@ -210,7 +210,7 @@ def draw_running_example(canvas: Canvas, data: Data) -> None:
     steps, given = data["steps"], data["prompt"]
     body = canvas.titled(
         f"Each chosen token joins the prefix: {len(steps)} calls, {len(steps)} tokens longer",
-        "One row a call. Left: what goes in. Right: the candidates with their probabilities; the blue one is appended.",
+        "One row per call. Left: what goes in. Right: the candidates with their probabilities; the blue one is appended.",
     )
     texts = {token["id"]: token["text"] for tokens in (given, *(step["candidates"] for step in steps)) for token in tokens}
     for row, (step, lane) in enumerate(zip(steps, body.even_rows(len(steps)), strict=True)):

@@ -26,7 +26,7 @@ ROUNDING_SLACK = 1e-8  # a capture keeps nine significant digits of numbers belo
 
 
 def capture_bits_and_bytes(lab: Lab) -> Data:
-    """Walk through the model's tensors (a tied one comes once) and count what each would take at so many bits a weight."""
+    """Walk through the model's tensors (a tied one comes once) and count what each would take at so many bits per weight."""
     tensors = [parameter.numel() for parameter in lab.model.parameters()]
     rows = [{"bits": bits, "parameters": sum(tensors), "bytes": sum(count * bits for count in tensors) / 8} for bits in BITS]
     return {"parameters": int(lab.loaded.provenance["parameters"]), "tensors": len(tensors), "rows": rows}
@@ -57,12 +57,12 @@ def draw_bits_and_bytes(canvas: Canvas, data: Data) -> None:
     body = canvas.titled(
         f"{data['parameters']:,} weights take {most['bytes'] / 1e6:,.0f} MB at {most['bits']} bits "
         f"and {least['bytes'] / 1e6:,.0f} MB at {least['bits']}",
-        "Left: one weight, a box a bit. Right: the whole model. The number of weights is the same in every row.",
+        "Left: one weight, one box per bit. Right: the whole model. The number of weights is the same in every row.",
     )
     halves = [lane.columns(800, ..., gap=100) for lane in body.even_rows(len(rows), gap=PAD)]
     spots = [[half.rows(TITLE * LEADING, ..., gap=GAP) for half in pair] for pair in halves]
     for row, ((name, bits), (count, _)) in zip(rows, spots, strict=True):
-        canvas.put(name, f"{row['bits']} bits a weight", weight="bold")
+        canvas.put(name, f"{row['bits']} bits per weight", weight="bold")
         for bit in bits.even_columns(most["bits"], gap=4)[: row["bits"]]:
             canvas.box(bit.place(bit.w, HIGH, down="top"), fill=canvas.tint(GREY, 0.3), edge=INK, radius=3)
         canvas.put(count, f"× {row['parameters']:,} weights", color=GREY)
@@ -134,8 +134,8 @@ def draw_rounding(canvas: Canvas, data: Data) -> None:
         canvas.dots([(x, y)], color=ORANGE, size=26, hollow=True)
         canvas.put(Box(column.x, foot.y, column.w, foot.h), str(code), weight="bold", color=BLUE, align="center")
     canvas.put(Box(words.x, foot.y, words.w, foot.h), "stored", weight="bold", color=BLUE)
-    told = (("one step", step, INK), ("half a step", step / 2, INK), ("largest error", worst, ORANGE))
-    for (name, value, color), box in zip(told, facts.place(facts.w, 400).even_rows(len(told), gap=2 * GAP), strict=True):
+    lengths = (("one step", step, INK), ("half a step", step / 2, INK), ("largest error", worst, ORANGE))
+    for (name, value, color), box in zip(lengths, facts.place(facts.w, 400).even_rows(len(lengths), gap=2 * GAP), strict=True):
         canvas.stack(box, Line(name, color=GREY if color == INK else color), Line(f"{value:.4f}", NUMBER, color, "bold"))
 
 

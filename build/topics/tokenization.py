@@ -79,9 +79,9 @@ def sabotage_pieces(data: Data, lab: Lab) -> Data:
 
 def draw_pieces(canvas: Canvas, data: Data) -> None:
     tiles, most = data["tokens"], data["most"]
-    told = f"{quoted(most['text'])} falls into {most['pieces']} pieces" if most["pieces"] > 1 else "here each word is one piece"
+    found = f"{quoted(most['text'])} falls into {most['pieces']} pieces" if most["pieces"] > 1 else "here each word is one piece"
     body = canvas.titled(
-        f"{counted(data['words'], 'word')} cut into {counted(len(tiles), 'token')}: {told}",
+        f"{counted(data['words'], 'word')} cut into {counted(len(tiles), 'token')}: {found}",
         "Each tile is one token; ␣ is a space, and it belongs to the piece it stands in. Under each tile: its bytes.",
     )
     head, sentence, added, cut, lower = body.rows(36, 64, 44, ..., 220)
@@ -95,8 +95,8 @@ def draw_pieces(canvas: Canvas, data: Data) -> None:
     boxes = canvas.put_tiles(cut, texts, rows=2, size=HERO, row_gap=54, gap=GAP, accents=accents)
     for box, tile, accent in zip(boxes, tiles, accents, strict=True):
         if box:
-            told = str(len(tile["bytes"]) // 2)
-            canvas.put(box.below(NOTE, GAP), told, size=NOTE, color=accent or GREY, align="center")
+            size = str(len(tile["bytes"]) // 2)
+            canvas.put(box.below(NOTE, GAP), size, size=NOTE, color=accent or GREY, align="center")
     draw_most(canvas, most["text"], texts[most["first"] : most["last"] + 1], lower)
 
 
@@ -180,8 +180,8 @@ def draw_ids(canvas: Canvas, data: Data) -> None:
             points = [bottom, (bottom[0], bottom[1] + NOTE), (x, y - 40), (x, y - 18)]
             canvas.line(points, color=BLUE if chosen else way, width=3 if chosen else 2)
     draw_ticks(canvas, scale, ticks)
-    told = f"next door to {quoted(pieces[last])}: unrelated pieces, for an id is a name and not an amount"
-    canvas.put(words, told, color=GREY)
+    remark = f"next door to {quoted(pieces[last])}: unrelated pieces, since an id is a name, not an amount"
+    canvas.put(words, remark, color=GREY)
     for token, column in zip(data["neighbours"], lower.even_columns(len(data["neighbours"]), gap=14), strict=True):
         accent = BLUE if token["id"] == highest else None
         tile, number = column.rows(70, ...)
@@ -218,11 +218,11 @@ def oracle_cost(data: Data) -> Verdict:
     kept = sum(row["decoded"] == row["text"] for row in rows)
     costs = {row["name"]: len(row["pieces"]) / len(row["text"]) for row in rows}
     factor = costs[data["dearest"]] / costs[BASELINE]
-    told = abs(factor - data["factor"]) < 1e-6 and all(
+    true = abs(factor - data["factor"]) < 1e-6 and all(
         abs(costs[row["name"]] - row["tokens_per_character"]) < 1e-6 for row in rows
     )
     return Verdict(
-        kept == len(rows) == len(SAMPLES) and told and factor >= DEAREST_FACTOR and abs(costs[BASELINE] - data["english"]) < 1e-6,
+        kept == len(rows) == len(SAMPLES) and true and factor >= DEAREST_FACTOR and abs(costs[BASELINE] - data["english"]) < 1e-6,
         f"{kept} of {len(rows)} round-trip; dearest {factor:.1f} × {BASELINE}",
         f"all, ≥ {DEAREST_FACTOR} ×",
     )
@@ -245,9 +245,9 @@ def draw_cost(canvas: Canvas, data: Data) -> None:
     lanes = [lane.columns(330, 750, ..., gap=40) for lane in body.even_rows(len(rows), gap=GAP)]
     shown = []
     for row, (name, tiles, _) in zip(rows, lanes, strict=True):
-        chosen, told = row["name"] == dearest, f"{row['characters']} characters, {row['tokens']} tokens"
+        chosen, detail = row["name"] == dearest, f"{row['characters']} characters, {row['tokens']} tokens"
         title = Line(row["name"], color=ORANGE if chosen else INK, weight="bold" if chosen else "regular")
-        canvas.stack(name, title, Line(told, LABEL, GREY))
+        canvas.stack(name, title, Line(detail, LABEL, GREY))
         canvas.put_tiles(tiles.place(tiles.w, NOTE * TILE), row["pieces"], size=NOTE, gap=6)
         each = row["tokens_per_character"]
         ratio = "" if row["name"] == BASELINE else f"    {each / data['english']:.1f} ×"
@@ -278,8 +278,8 @@ SLIDES = [
     Slide(
         name="cost",
         section="Tokenization",
-        claim=f"Every sample decodes to itself, and the dearest costs at least {DEAREST_FACTOR} times as many tokens a character "
-        f"as {BASELINE}.",
+        claim=f"Every sample decodes to itself, and the dearest costs at least {DEAREST_FACTOR} times as many tokens "
+        f"per character as {BASELINE}.",
         capture=capture_cost,
         oracle=oracle_cost,
         sabotage=sabotage_cost,

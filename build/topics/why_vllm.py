@@ -17,7 +17,7 @@ from pipeline.text import counted
 SLAB, PAGE = 64, 16  # tokens of room in a slab (the longest request allowed) and in a page
 REQUESTS = {"A": 37, "B": 9, "C": 52, "D": 20}  # name -> tokens
 SEQUENCES = {"A": "one hive hums and the keeper lifts a frame of honey", "B": "two foxes cross a frozen field by night"}
-SMALL_PAGE, FREE_PAGES = 4, (5, 2, 7, 0, 3, 6, 1, 4)  # the block table: tokens a page, pages in the order they are handed out
+SMALL_PAGE, FREE_PAGES = 4, (5, 2, 7, 0, 3, 6, 1, 4)  # the block table: tokens per page, pages in the order they are handed out
 SLABS, PLACES = (50, 780, 130, ...), 80  # pixels: a request's name, its slab, a gap, its pages; how high they are
 SLOTS = 4  # rows of the batch
 LENGTHS = {"A": 9, "B": 2, "C": 4, "D": 3, "E": 6, "F": 3, "G": 5, "H": 2}  # name -> tokens to write, in order of arrival
@@ -75,7 +75,7 @@ def draw_slab_or_pages(canvas: Canvas, data: Data) -> None:
     requests, page, slab = data["requests"], data["page"], data["slab"]
     body = canvas.titled(
         f"Slabs leave {data['slab_waste']} places empty, pages leave {data['page_waste']}",
-        f"The same {len(requests)} requests, one place a token: blue is used, orange is reserved and empty.",
+        f"The same {len(requests)} requests, one place per token: blue is used, orange is reserved and empty.",
     )
     heads, table, foot = body.rows(60, ..., 50, gap=GAP)
     reserved = sum(len(request["pages"]) for request in requests) * page
@@ -118,7 +118,7 @@ def draw_counts(canvas: Canvas, box: Box, used: str, empty: str) -> None:
 
 
 def capture_block_table(lab: Lab) -> Data:
-    """Two sequences grow in turn, a token each; whoever fills a page is handed the next free one."""
+    """Two sequences grow in turn, one token each; whoever fills a page is handed the next free one."""
     words = {name: text.split() for name, text in SEQUENCES.items()}
     free = list(FREE_PAGES)
     tables: dict[str, list[int]] = {name: [] for name in words}
@@ -257,7 +257,7 @@ def draw_continuous_batching(canvas: Canvas, data: Data) -> None:
     before, after = idle(static), idle(continuous)
     body = canvas.titled(
         f"Refill a slot the moment it falls free: idle places drop from {before} to {after}",
-        "One row a slot, one column a step; the letter says which request writes a token there. Dashed is idle.",
+        "One row per slot, one column per step; the letter says which request writes a token there. Dashed is idle.",
     )
     steps = max(len(static[0]), len(continuous[0]))
     names, plan = body.columns(260, ..., gap=GAP)
@@ -270,8 +270,8 @@ def draw_continuous_batching(canvas: Canvas, data: Data) -> None:
         ("static", static, before, ORANGE, first),
         ("continuous", continuous, after, BLUE, second),
     ):
-        told = Line(f"{len(schedule[0])} steps"), Line(f"{idles} places idle", color=GREY)
-        canvas.stack(Box(names.x, box.y, names.w, box.h), Line(title, TITLE, color, "bold"), *told, down="top")
+        counts = Line(f"{len(schedule[0])} steps"), Line(f"{idles} places idle", color=GREY)
+        canvas.stack(Box(names.x, box.y, names.w, box.h), Line(title, TITLE, color, "bold"), *counts, down="top")
         for slot, cells in zip(schedule, box.grid(len(schedule), steps, gap=8), strict=True):
             draw_slot(canvas, slot, cells, color)
         canvas.step()
@@ -296,7 +296,7 @@ SLIDES = [
     Slide(
         name="slab_or_pages",
         section="Why vLLM is fast",
-        claim="The waste drawn is the waste of the stated lengths, and pages waste less than one page a request.",
+        claim="The waste drawn is the waste of the stated lengths, and pages waste less than one page per request.",
         capture=capture_slab_or_pages,
         oracle=oracle_slab_or_pages,
         sabotage=sabotage_slab_or_pages,

@@ -1,4 +1,4 @@
-"""The words: every inserted string shows literally, numbers read as people write them, mistakes are told in one line."""
+"""The words: every inserted string shows literally, numbers read as people write them, mistakes are reported in one line."""
 
 import html
 import re

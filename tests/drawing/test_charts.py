@@ -100,9 +100,9 @@ def test_a_ruler_writes_each_value_where_it_hides_neither_the_bound_nor_the_edge
     x, _ = ruler.dot(canvas, value, FULL.center[1])
     assert (x < ruler.at(1e-3)) == (value < 1e-3)
     assert problems(canvas) == []
-    (told,) = [box for _, box, _ in texts(canvas) if abs(HEIGHT - box.y0 - box.height / 2 - FULL.center[1]) < NOTE]
+    (label,) = [box for _, box, _ in texts(canvas) if abs(HEIGHT - box.y0 - box.height / 2 - FULL.center[1]) < NOTE]
     if abs(math.log10(max(value, 1e-8)) + 3) > 1:  # nearer, the value itself is at the bound
-        assert (told.x1 < ruler.at(1e-3)) == (value < 1e-3)
+        assert (label.x1 < ruler.at(1e-3)) == (value < 1e-3)
 
 
 def test_a_plane_puts_its_corners_at_the_corners_of_its_box():

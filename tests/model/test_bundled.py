@@ -82,9 +82,9 @@ def test_a_damaged_cache_is_told_in_one_line_and_made_anew(tmp_path):
     whole = (folder / "model.safetensors").read_bytes()
     (folder / "model.safetensors").write_bytes(whole[:-1] + b"\x55")
     done = run_apart(stand_in(tmp_path), tmp_path)
-    told = done.stdout.splitlines()
-    assert str(folder / "model.safetensors") in told[0] and told[0].endswith("making it anew"), done.stderr
-    assert told[-1].startswith("loaded True")
+    lines = done.stdout.splitlines()
+    assert str(folder / "model.safetensors") in lines[0] and lines[0].endswith("making it anew"), done.stderr
+    assert lines[-1].startswith("loaded True")
     assert (folder / "model.safetensors").read_bytes() == whole
     assert [path.name for path in kept(tmp_path)] == [folder.name]
 

@@ -60,8 +60,8 @@ def test_the_embedded_models_own_keys_are_followed(loaded, said):
 
 @pytest.mark.parametrize("key", WRONG)
 def test_a_key_that_is_not_followed_is_refused_in_one_line(loaded, said, key):
-    told = refused(lambda: gguf_keys.honour(said | {key: WRONG[key]}, loaded.model.config, loaded.tokenizer), MissingPart)
-    assert key in told and "--model" in told
+    reason = refused(lambda: gguf_keys.honour(said | {key: WRONG[key]}, loaded.model.config, loaded.tokenizer), MissingPart)
+    assert key in reason and "--model" in reason
 
 
 @pytest.mark.parametrize("key", ["tokenizer.ggml.tokens", "tokenizer.ggml.merges", "tokenizer.ggml.token_type"])

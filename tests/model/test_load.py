@@ -161,10 +161,10 @@ FAULTS = [
 ]
 
 
-@pytest.mark.parametrize(("fault", "told"), FAULTS)
-def test_a_folder_that_cannot_be_photographed_is_refused_in_one_line(a_copy, fault, told):
+@pytest.mark.parametrize(("fault", "words"), FAULTS)
+def test_a_folder_that_cannot_be_photographed_is_refused_in_one_line(a_copy, fault, words):
     fault(a_copy)
-    assert told in refused(lambda: choose(str(a_copy)).load(), BadInput)
+    assert words in refused(lambda: choose(str(a_copy)).load(), BadInput)
     assert not (a_copy / "ran").exists()  # no code from a model's folder
 
 

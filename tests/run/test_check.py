@@ -48,8 +48,8 @@ def test_a_capture_of_another_model_or_server_is_not_comparable():
     other["model"]["sha256"] = "0" * 64
     assert other_source(first, first) == ""
     assert "this machine has" in other_source(other, first)
-    told = other_source({**first, "model": {**first["model"], "sha256": "cd" * 32}}, first)
-    assert "cdcdcdcd" in told and first["model"]["sha256"][:8] in told  # of one name, and yet not the same
+    reason = other_source({**first, "model": {**first["model"], "sha256": "cd" * 32}}, first)
+    assert "cdcdcdcd" in reason and first["model"]["sha256"][:8] in reason  # of one name, and yet not the same
     served = committed(server_slide())["provenance"]
     other = copy.deepcopy(served)
     other["server"] |= {"kind": "ollama", "name": "Ollama", "model": "qwen2.5:0.5b"}

@@ -26,9 +26,9 @@ def clone(tmp_path: Path) -> Path:
 
 def explained(folder: Path, *flags: str) -> dict[str, tuple[list[str], list[str]]]:
     """Slide -> (reasons to take, reasons to draw), for the slides that are stale."""
-    told = json.loads(run(folder, "--explain", "--json", *flags))["slides"]
-    assert len(told) == len(EVERY) or flags
-    return {row["id"]: (row["take"], row["draw"]) for row in told if row["take"] or row["draw"]}
+    document = json.loads(run(folder, "--explain", "--json", *flags))["slides"]
+    assert len(document) == len(EVERY) or flags
+    return {row["id"]: (row["take"], row["draw"]) for row in document if row["take"] or row["draw"]}
 
 
 def inside(function: str, line: str) -> Callable[[str], str]:

@@ -20,7 +20,7 @@ from pipeline.slide import Verdict
 SERVED = ServerChoice("transformers serve", "transformers serve", "its identity", ())
 
 
-def nothing(*told: object) -> None:
+def nothing(*anything: object) -> None:
     pass
 
 

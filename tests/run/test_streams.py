@@ -77,9 +77,9 @@ def test_a_stream_that_is_closed_from_the_start_changes_no_outcome(number):
 @pytest.mark.parametrize("flags", [["--nothing"], ["--jobs", "x"], ["--verify", "--redraw"], ["--only"]])
 def test_a_wrong_flag_with_json_is_json_too(flags):
     done = ran("--json", *flags)
-    told = json.loads(done.stdout)
-    assert (done.returncode, told["exit"], done.stderr) == (2, 2, "")
-    assert "--help" in told["error"]
+    document = json.loads(done.stdout)
+    assert (done.returncode, document["exit"], done.stderr) == (2, 2, "")
+    assert "--help" in document["error"]
 
 
 def test_a_pdf_that_cannot_be_printed_is_told_even_when_quiet(tmp_path):

@@ -79,12 +79,12 @@ def test_another_winner_is_refused_unless_the_two_tie(captured, gpt2_lab):
     other = int(np.argsort(step["cached"])[-2])
 
     def let_other_win(lead: float) -> dict:
-        told = copy.deepcopy(data)
-        sabotaged = told["steps"][1]
+        copied = copy.deepcopy(data)
+        sabotaged = copied["steps"][1]
         sabotaged["recomputed"][other] = sabotaged["recomputed"][winner] - lead
         sabotaged["cached"][other] = sabotaged["cached"][winner] + 1e-4
         sabotaged["cached_top"] = {"id": sabotaged["sample"][other], "text": "", "logit": sabotaged["cached"][other]}
-        return told
+        return copied
 
     assert oracle_beside(let_other_win(lead=5e-4)).holds
     assert not oracle_beside(let_other_win(lead=0.1)).holds

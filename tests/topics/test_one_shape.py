@@ -258,19 +258,19 @@ def test_an_unknown_provider_is_bad_input_that_lists_the_known(model):
 def test_a_planted_key_reaches_its_server_and_nothing_else(fault, monkeypatch, capfd, caplog):
     caplog.set_level(logging.DEBUG)
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    told = []
+    seen = []
     with FakeServer(fault, model="m") as fake:
         monkeypatch.setenv("OPENAI_BASE_URL", fake.url)
         lab = lab_of(None)
         lab.asked = "openai/m"
         for slide in SLIDES:
             try:
-                told.append(to_json(slide.capture(lab)))
+                seen.append(to_json(slide.capture(lab)))
             except MissingPart as error:
-                told.append(str(error))
+                seen.append(str(error))
         assert {headers["authorization"] for _, _, _, headers in fake.asked} == {f"Bearer {KEY}"}
-    told += [*capfd.readouterr(), caplog.text]
-    assert len(told) == 5 and not any(KEY in text for text in told)
+    seen += [*capfd.readouterr(), caplog.text]
+    assert len(seen) == 5 and not any(KEY in text for text in seen)
 
 
 def test_the_readme_has_the_table_of_all_providers():

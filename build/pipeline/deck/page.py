@@ -169,8 +169,8 @@ def evidence(one: Shown) -> Iterator[tuple[str, str]]:
     yield "Versions", ", ".join(f"{name} {version}" for name, version in sorted(versions.items())) or NOT_REPORTED
     machine = provenance.get("machine") or {}
     threads = counted(machine["threads"], "thread") if "threads" in machine else None
-    told = (machine.get("cpu"), machine.get("instruction_set"), threads, f"Python {machine.get('python')}")
-    yield "Machine", ", ".join(filter(None, told)) if machine else NOT_REPORTED
+    facts = (machine.get("cpu"), machine.get("instruction_set"), threads, f"Python {machine.get('python')}")
+    yield "Machine", ", ".join(filter(None, facts)) if machine else NOT_REPORTED
     yield "Code", str(provenance.get("code") or NOT_REPORTED)
 
 

@@ -67,7 +67,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Say nothing: a line a request would bury the one line that matters."""
+        """Say nothing: a line per request would bury the one line that matters."""
 
 
 def server(html: Path, port: int = 0) -> http.server.ThreadingHTTPServer:

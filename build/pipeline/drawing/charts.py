@@ -33,14 +33,14 @@ class Bar:
     bold: bool = False
 
     @property
-    def told(self) -> dict[str, Any]:
+    def label_style(self) -> dict[str, Any]:
         """How its label is set."""
         return {"color": self.color if self.ink is None else self.ink, "weight": "bold" if self.bold else "regular"}
 
 
 def label_room(canvas: Canvas, rows: Iterable[Bar], size: float = NOTE) -> float:
     """The pixels that the longest of the labels takes behind its bar."""
-    return max(canvas.width(row.label, size, weight=row.told["weight"]) for row in rows) + size / 2
+    return max(canvas.width(row.label, size, weight=row.label_style["weight"]) for row in rows) + size / 2
 
 
 def bars(
@@ -74,7 +74,7 @@ def bars(
             tick = lane.x + row.mark * scale
             canvas.line([(tick, bar.y - 5), (tick, bar.bottom + 5)], width=3, z=3)
             end = max(end, tick)
-        canvas.text(end + size / 2, lane.center[1], row.label, size=size, **row.told)
+        canvas.text(end + size / 2, lane.center[1], row.label, size=size, **row.label_style)
         drawn.append(bar)
     if axis:
         canvas.line([(lanes[0].x, lanes[0].y - 4), (lanes[-1].x, lanes[-1].bottom + 4)], color=PALE)
@@ -109,14 +109,14 @@ def towers(
     size: float = NOTE,
     radius: float = 0,
 ) -> list[Box]:
-    """A bar a column, from its foot, its label over it; returns the bars' boxes. The highest leaves room for its label."""
+    """One bar per column, from its foot, its label over it; returns the bars' boxes. The highest leaves room for its label."""
     most = full if full is not None else max(max(row.value, row.mark or 0) for row in rows)
     drawn = []
     for column, row in zip(columns, rows, strict=True):
         height = max(row.value * (column.h - size * LEADING) / (most or 1), THIN + 1)
         bar = canvas.box(column.place(column.w, height, "center", "bottom"), fill=row.color, radius=radius)
         if row.label:
-            canvas.put(bar.above(size * LEADING), row.label, size=size, align="center", **row.told)
+            canvas.put(bar.above(size * LEADING), row.label, size=size, align="center", **row.label_style)
         drawn.append(bar)
     return drawn
 
@@ -191,11 +191,11 @@ class Ruler:
 
     def dot(self, canvas: Canvas, value: float, y: float, *, color: Color = BLUE, marker: str = "o") -> Point:
         """A mark with its value beside it, on the side away from the bound where there is room for it."""
-        x, told = self.at(value), amount(value)
+        x, label = self.at(value), amount(value)
         canvas.dots([(x, y)], color=color, size=DOT, marker=marker)
-        left = value < self.limit and x - self.box.x > canvas.width(told, NOTE, weight="bold")
+        left = value < self.limit and x - self.box.x > canvas.width(label, NOTE, weight="bold")
         gap = -DOT if left else DOT
-        canvas.text(x + gap, y, told, size=NOTE, weight="bold", color=color, align="right" if left else "left")
+        canvas.text(x + gap, y, label, size=NOTE, weight="bold", color=color, align="right" if left else "left")
         return x, y
 
 

@@ -1,4 +1,4 @@
-"""Columns of bars over the same tokens: one row a token, the last row for all the other tokens of the vocabulary."""
+"""Columns of bars over the same tokens: one row per token, the last row for all the other tokens of the vocabulary."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

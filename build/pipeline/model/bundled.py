@@ -44,7 +44,7 @@ def ready_folder(offline: bool, say: Say, progress: Progress) -> Path:
     return folder
 
 
-def whence() -> str:
+def origin() -> str:
     """Where the model will come from, in a phrase."""
     folder = kept_folder()
     if (folder / SUMS).is_file():

@@ -161,7 +161,7 @@ def _why_no_hub(offline: bool) -> str | None:
     address = hf_hub_url(GPT2_REPOS[0], WEIGHTS, revision=GPT2_REVISION)
     try:
         within(HUB_SECONDS, lambda: get_hf_file_metadata(address, timeout=HUB_SECONDS))
-    except Exception as error:  # whatever stands between us and the hub: the reason is told, the next model is taken
+    except Exception as error:  # whatever stands between us and the hub: the reason is reported, the next model is taken
         return f"{hub_name()} cannot be used ({one_line(error)})"
     return None
 
@@ -175,7 +175,7 @@ def _choose_embedded(offline: bool, *why_not: str) -> ModelChoice:
         source = f"{bundled.FORMAT} of {bundled.PACKAGE} {bundled.PACKAGE_VERSION}, read into {dtype}"
         return open_folder(folder, EMBEDDED, None, GGUF_SHA256, source, dtype, failure=MissingPart)
 
-    lines = (f"model: {EMBEDDED}, embedded, {bundled.whence()}", *why_not)
+    lines = (f"model: {EMBEDDED}, embedded, {bundled.origin()}", *why_not)
     return ModelChoice(EMBEDDED, f"{EMBEDDED}@sha256:{GGUF_SHA256[:12]}", False, lines, load)
 
 

@@ -20,7 +20,7 @@ def check(
 ) -> list[Comparison]:
     """Take every capture again, in memory, and compare; the committed files are only read."""
     found: list[Comparison] = []
-    kept = [manifest.capture(slide.id) for slide in slides]  # a missing one is told before anything is taken
+    kept = [manifest.capture(slide.id) for slide in slides]  # a missing one is reported before anything is taken
     for slide, committed in zip(slides, kept, strict=True):
         tell(slide, found)
         comparison = Comparison(Row(slide))

@@ -177,7 +177,7 @@ class Screen(Watcher):
         self.console.print(table, soft_wrap=False)
 
     def comparisons(self, found: Sequence[Comparison]) -> None:
-        """What `--check` found, one line a slide."""
+        """What `--check` found, one line per slide."""
         if self.as_json:
             self._document["slides"] = [
                 row_as_data(one.row) | {"drift": one.drift, "not_comparable": one.not_comparable} for one in found
@@ -245,7 +245,7 @@ class Screen(Watcher):
         self.say(f"{total:8.2f} s  in all; stages overlap where figures are drawn beside captures")
 
     def error(self, line: str, code: int) -> int:
-        """Tell one error in one line on stderr; return the exit code."""
+        """Print one error in one line on stderr; return the exit code."""
         if self.as_json:
             self._document["error"] = line
         else:

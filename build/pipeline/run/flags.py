@@ -24,7 +24,7 @@ LONGEST_SENTENCE = 20_000  # characters; the limit in tokens is the lab's
 
 
 class OneLineParser(argparse.ArgumentParser):
-    """Tells a wrong flag like every other error."""
+    """Reports a wrong flag like every other error."""
 
     def error(self, message: str) -> NoReturn:
         raise BadInput(f"{message} (--help lists the flags)")
@@ -104,7 +104,7 @@ def checked_sentence(text: str) -> str:
 
 
 def with_the_decks_own_sources(asked: argparse.Namespace, chosen: Sequence[Slide], known: Manifest) -> argparse.Namespace:
-    """What a check is told no other it takes from the captures it compares with: flags, model and server.
+    """Flags, model and server that a check is not given, taken from the captures it compares with.
 
     An Ollama that is not there is no reason to compare nothing: the check then says so of the slides that asked it.
     """

@@ -29,7 +29,7 @@ def find(asked: argparse.Namespace, say: Callable[[str], None], asks_a_server: b
     """
     model = find_model.choose(asked.model, offline=asked.offline)
     embedded = find_model.choose("smollm2").identity
-    route = ask_route(asked.ask).identity if asked.ask else ""  # a missing key is told before anything is taken
+    route = ask_route(asked.ask).identity if asked.ask else ""  # a missing key is reported before anything is taken
     fetch_nothing = asked.offline or asked.explain or not asks_a_server
     server = find_server.choose(asked.server, offline=fetch_nothing, embedded_identity=embedded, say=say)
     for line in (*model.lines, *server.lines):

@@ -1,10 +1,10 @@
-"""What a run, and what `--check`, found for each slide; and who is told while it works."""
+"""What a run, and what `--check`, found for each slide; and what follows it while it works."""
 
 from dataclasses import dataclass, field
 
 from pipeline.slide import Slide, Verdict
 
-SHOWN = 3  # differences told for one slide
+SHOWN = 3  # differences shown for one slide
 
 
 @dataclass
@@ -40,7 +40,7 @@ class Outcome:
 
 
 class Watcher:
-    """What a run tells while it works; the progress display overrides it."""
+    """What a run reports while it works; the progress display overrides it."""
 
     def start(self, takes: int, draws: int) -> None: ...
 

@@ -16,7 +16,7 @@ from pipeline.serving.server import Server
 
 
 def import_litellm() -> None:
-    """litellm takes seconds to import: the server comes up meanwhile. A failure is told where it is used."""
+    """litellm takes seconds to import: the server comes up meanwhile. A failure is reported where it is used."""
     with contextlib.suppress(Exception):
         gateway.library()
 

@@ -1,4 +1,4 @@
-"""Our own modules as their syntax trees tell them: what each name stands for, uses and imports. Imports none of them.
+"""Our own modules as syntax trees: what each name stands for, uses and imports. Imports none of them.
 
 Comments, docstrings, positions, what only a type checker reads and a script's footer are left out. Every import counts,
 wherever it stands: at the top, inside a function, of a package, of a name in it, relative, with a star, by

@@ -60,7 +60,7 @@ class Staging:
             self.clear()
 
     def path(self, target: Path) -> Path:
-        """Where to write what shall become `target`; its folder exists."""
+        """Where to write what will become `target`; its folder exists."""
         name = target.relative_to(self.out.root).as_posix()
         self._files.add(name)
         staged = self.folder / name

@@ -41,11 +41,11 @@ def provenance(slide: Slide, lab: Lab, data: Data) -> dict[str, Any]:
 
 def machine(lab: Lab | None) -> dict[str, Any]:
     """The machine a capture is taken on; what torch does with it, where a slide runs the model."""
-    told: dict[str, Any] = {"cpu": cpu_name(), "system": platform.system(), "python": platform.python_version()}
+    facts: dict[str, Any] = {"cpu": cpu_name(), "system": platform.system(), "python": platform.python_version()}
     if lab is not None:
-        told["instruction_set"] = lab.torch.backends.cpu.get_cpu_capability()
-        told["threads"] = lab.torch.get_num_threads()
-    return told
+        facts["instruction_set"] = lab.torch.backends.cpu.get_cpu_capability()
+        facts["threads"] = lab.torch.get_num_threads()
+    return facts
 
 
 def cpu_name() -> str:

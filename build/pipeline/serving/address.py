@@ -18,17 +18,17 @@ def base_url(given: str, whose: str = "") -> str:
 
     Raises BadInput, which names `whose` it is: the flag or the variable.
     """
-    text, told = given.strip(), f"{whose} " if whose else ""
+    text, prefix = given.strip(), f"{whose} " if whose else ""
     if "@" in text:  # not shown: it may be a key
-        raise BadInput(f"{told}a server address must not hold a user name or a key: give it as http://host:port")
+        raise BadInput(f"{prefix}a server address must not hold a user name or a key: give it as http://host:port")
     try:
         parts = urlsplit(text if "://" in text else f"http://{text}")
         port = parts.port
     except ValueError as error:
-        raise BadInput(f"{told}{given!r} is not a server address ({error}): give it as http://host:port") from error
+        raise BadInput(f"{prefix}{given!r} is not a server address ({error}): give it as http://host:port") from error
     path = parts.path.rstrip("/").removesuffix("/v1")
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment or " " in text:
-        raise BadInput(f"{told}{given!r} is not a server address: give it as http://host:port")
+        raise BadInput(f"{prefix}{given!r} is not a server address: give it as http://host:port")
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(parts.hostname, parts.hostname)
     host = f"[{host}]" if ":" in host else host
     return f"{parts.scheme}://{host}{f':{port}' if port else ''}{path}"

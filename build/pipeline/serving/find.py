@@ -28,7 +28,7 @@ def choose(request: str = "auto", *, offline: bool = False, embedded_identity: s
     An Ollama that lacks MODEL is told to fetch it here, unless offline: only then is its digest known.
     """
     if request == "embedded":
-        return embedded(embedded_identity, ("embedded server as asked",))
+        return embedded(embedded_identity, ("embedded server, as requested",))
     if request not in ("auto", "ollama"):
         return at_url(request)
     found = running_ollama(offline, say)
@@ -70,11 +70,11 @@ def at_url(given: str) -> ServerChoice:
         if held is None:
             raise MissingPart(f"the Ollama at {url} lacks {MODEL}: run `ollama pull {MODEL}`")
         digest = held.get("digest")
-        lines = (f"Ollama {version} at {url}, as asked",)
+        lines = (f"Ollama {version} at {url}, as requested",)
         return ServerChoice("ollama", "Ollama", f"ollama {version} {MODEL} {digest}", lines, url, None, MODEL, digest, version)
     models = OpenAI(url, "", key=key_in(KEY_VARIABLE), read_s=10.0, total_s=20.0).models()
     if not models:
         raise MissingPart(f"{url} serves no model: load one there and run again")
     name = f"OpenAI-shaped server at {urlsplit(url).hostname}"
     identity = f"openai {urlsplit(url).hostname} {models[0]}"
-    return ServerChoice("openai", name, identity, (f"{name} with {models[0]}, as asked",), url, model=models[0])
+    return ServerChoice("openai", name, identity, (f"{name} with {models[0]}, as requested",), url, model=models[0])
