@@ -19,7 +19,7 @@ from pipeline.drawing.timeline import draw_axis, draw_chunks, draw_parts, millis
 from pipeline.errors import MissingPart
 from pipeline.lab import Lab
 from pipeline.serving.client import Exchange, ended, same_model
-from pipeline.serving.counts import Expected, agrees, expected, told
+from pipeline.serving.counts import Expected, agrees, expectation, expected
 from pipeline.serving.dialects import Ollama
 from pipeline.serving.messages import VARIES, reported, settle
 from pipeline.serving.timing import UNFINISHED, joined, possible, run_of, what_is_reported
@@ -83,7 +83,7 @@ def oracle_request(data: Data) -> Verdict:
     return Verdict(
         whole and right and agree and read_whole and data["text"] != "",
         f"{data['finish']}, {len(data['text'])} characters, {size}; {prompt} in",
-        f"whole, model as asked, counts agree; in {told(data['expected'])}",
+        f"whole, the model asked for, counts agree; in {expectation(data['expected'])}",
     )
 
 

@@ -14,7 +14,7 @@ from pipeline.drawing.layout import BODY, GAP, LABEL, LEADING, PAD, TITLE, Box, 
 from pipeline.drawing.palette import BLUE, FAINT, GREY, INK, ORANGE, PALE
 from pipeline.drawing.sheet import Line
 from pipeline.lab import Lab
-from pipeline.serving.counts import agrees, expected, told
+from pipeline.serving.counts import agrees, expectation, expected
 from pipeline.serving.fields import MADE, MISSING, RECEIVED, RENAMED, SHARED, allowed, compared
 from pipeline.serving.messages import VARIES, flat, settle
 from pipeline.slide import Data, Slide, Verdict, run_topic
@@ -93,7 +93,7 @@ def oracle_shape(data: Data) -> Verdict:
     return Verdict(
         kept == list(SHARED) and adds_up and content and read_whole,
         f"{len(kept)} of {len(SHARED)} fields, {carried} from the server; {said}",
-        f"none altered but by its prefix; adds up; in {told(data['expected'])}",
+        f"none altered but by its prefix; adds up; in {expectation(data['expected'])}",
     )
 
 
@@ -203,7 +203,7 @@ def oracle_both_ways(data: Data) -> Verdict:
     return Verdict(
         direct == through != "" and read_whole,
         f"{agreeing} of {longest} characters the same; {tokens} tokens in",
-        f"all, at temperature 0; in {told(data['expected'])}, both",
+        f"all, at temperature 0; in {expectation(data['expected'])}, both",
     )
 
 

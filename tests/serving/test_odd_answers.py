@@ -24,7 +24,7 @@ def ask(answer: dict, monkeypatch, dialect=OpenAI):
 
 
 @pytest.mark.parametrize(
-    ("answer", "told"),
+    ("answer", "words"),
     [
         (answered({"content": None, "reasoning_content": "Let me see"}), "it thinks"),
         (answered({"content": "", "reasoning": "Let me see"}), "it thinks"),
@@ -36,11 +36,11 @@ def ask(answer: dict, monkeypatch, dialect=OpenAI):
         (answered({"content": "a bee"}, model=3), "its model is 3"),
     ],
 )
-def test_an_answer_of_another_kind_is_one_line_that_says_which(answer, told, monkeypatch):
+def test_an_answer_of_another_kind_is_one_line_that_says_which(answer, words, monkeypatch):
     with pytest.raises(WireError) as caught:
         ask(answer, monkeypatch)
     message = str(caught.value)
-    assert told in message and "\n" not in message and "Error" not in message and "--server URL#MODEL" in message
+    assert words in message and "\n" not in message and "Error" not in message and "--server URL#MODEL" in message
 
 
 def test_an_ollama_that_thinks_is_one_line(monkeypatch):

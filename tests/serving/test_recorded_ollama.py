@@ -100,7 +100,7 @@ def test_the_lower_bound_is_below_what_real_tokenizers_count(text, loaded_model,
 
 @EACH_VERSION
 @pytest.mark.parametrize(
-    ("name", "stream", "told"),
+    ("name", "stream", "words"),
     [
         ("runner_killed_stream", True, "reported an error"),
         ("runner_killed_unstreamed", False, "answered 500"),
@@ -110,8 +110,8 @@ def test_the_lower_bound_is_below_what_real_tokenizers_count(text, loaded_model,
         ("malformed", False, "answered 400"),
     ],
 )
-def test_a_killed_runner_a_killed_server_and_a_refusal_are_one_line_each(version, name, stream, told):
-    with RecordedOllama(version, generate=[name]) as ollama, pytest.raises(WireError, match=told) as caught:
+def test_a_killed_runner_a_killed_server_and_a_refusal_are_one_line_each(version, name, stream, words):
+    with RecordedOllama(version, generate=[name]) as ollama, pytest.raises(WireError, match=words) as caught:
         at(ollama).complete(DEFAULT_SENTENCE, max_tokens=24, temperature=0, stream=stream)
     assert "\n" not in str(caught.value) and ollama.url in str(caught.value)
 

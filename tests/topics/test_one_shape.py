@@ -68,13 +68,13 @@ def test_each_field_is_said_to_be_what_it_is(version):
     with RecordedOllama(version, chat=["chat"], generate=["generate_greedy"]) as ollama:
         server = connect("ollama", ollama.url, MODEL, "Ollama", version, None)
         data = taken(SHAPE, lab_of(server, DEFAULT_SENTENCE))
-        told = {(method, path) for method, path, _ in ollama.asked}
+        asked = {(method, path) for method, path, _ in ollama.asked}
     how = {one["field"]: (one["place"], one["how"]) for one in data["fields"]}
     assert how["model"] == ("model", "changed: ollama_chat/ put before it")
     assert how["choices[0].message.content"] == ("message.content", "renamed")
     assert how["usage.prompt_tokens"] == ("prompt_eval_count", "renamed")
     assert how["id"] == how["usage.total_tokens"] == (None, "made here")
-    assert data["lookups"] == "(none)" and told == {("POST", f"/api/{path}") for path in ("chat", "generate", "show")}
+    assert data["lookups"] == "(none)" and asked == {("POST", f"/api/{path}") for path in ("chat", "generate", "show")}
     assert data["typed_tokens"] == 10 and "You are Qwen" in data["template"]["system"]
     assert assert_holds(SHAPE, data).holds and problems(drawn(SHAPE, data)) == []
 

@@ -72,5 +72,5 @@ def draw_chunks(canvas: Canvas, chunks: Chunks, scale: Scale, box: Box, rows: in
         canvas.put_tile(Box(spot, lanes[row].y, width, lanes[row].h), chunk["text"], edge=mix(BLUE, 0.5))
         free[row] = spot + width + GAP
     if left_out:
-        told = f"and {left_out} more chunk{'s' * (left_out > 1)} between these"
-        canvas.put(note, told, size=LABEL, color=GREY, align="right")
+        label = f"and {left_out} more chunk{'s' * (left_out > 1)} between these"
+        canvas.put(note, label, size=LABEL, color=GREY, align="right")

@@ -58,6 +58,6 @@ def agrees(counted: object, expected: Expected) -> bool:
     return counted == expected["tokens"] if expected["exact"] else counted >= max(expected["tokens"], 1)
 
 
-def told(expected: Expected) -> str:
+def expectation(expected: Expected) -> str:
     """The bound in words: `= 10` or `at least 9`."""
     return f"= {expected['tokens']}" if expected["exact"] else f"at least {expected['tokens']}"
