@@ -49,7 +49,7 @@ def test_without_a_browser_one_line_says_so(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("script", ["#!/bin/sh\necho one >&2\necho it broke >&2\nexit 9\n", "not a program at all"])
-def test_a_browser_that_fails_is_told_in_one_line(tmp_path, monkeypatch, script):
+def test_a_browser_that_fails_is_reported_in_one_line(tmp_path, monkeypatch, script):
     broken = tmp_path / "chromium"
     broken.write_text(script, "utf-8")
     broken.chmod(0o755)
@@ -68,7 +68,7 @@ def test_a_browser_that_hangs_is_given_up(tmp_path, monkeypatch):
     assert "did not finish" in (pdf.pdf(tmp_path / "index.html", tmp_path / "deck.pdf") or "")
 
 
-def test_a_place_that_cannot_be_written_is_told_in_one_line(tmp_path, monkeypatch):
+def test_a_place_that_cannot_be_written_is_reported_in_one_line(tmp_path, monkeypatch):
     printer = tmp_path / "chromium"
     printer.write_text('#!/bin/sh\nfor a in "$@"; do case $a in --print-to-pdf=*) echo pdf > "${a#*=}";; esac; done\n', "utf-8")
     printer.chmod(0o755)

@@ -76,7 +76,7 @@ def test_two_at_once_make_the_model_once(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_damaged_cache_is_told_in_one_line_and_made_anew(tmp_path):
+def test_a_damaged_cache_is_reported_in_one_line_and_made_anew(tmp_path):
     assert "loaded True" in run_apart(stand_in(tmp_path), tmp_path).stdout
     (folder,) = kept(tmp_path)
     whole = (folder / "model.safetensors").read_bytes()
@@ -235,7 +235,7 @@ def test_cached_and_recomputed_logits_agree(smollm2):
             assert float((cached - whole).abs().max()) < 1e-3  # rounding of float32 over thirty layers; 5e-05 measured
 
 
-def test_bfloat16_on_purpose_is_told_and_gives_other_logits(gpt2_folder):
+def test_bfloat16_on_purpose_is_reported_and_gives_other_logits(gpt2_folder):
     # Cached against recomputed would not show it: with eager attention both round to the same bits.
     import torch
 

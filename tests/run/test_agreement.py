@@ -67,7 +67,7 @@ def test_noise_in_the_last_digits_is_left_as_it_was_and_force_keeps_what_was_tak
     assert Out(clone).capture(TITLE.id).read_bytes() != noisy
 
 
-def test_what_does_not_agree_is_kept_as_taken_and_told_with_its_size(clone):
+def test_what_does_not_agree_is_kept_as_taken_and_reported_with_its_size(clone):
     before = Out(clone).capture(TITLE.id).read_bytes()
     rewrite(clone, TITLE.id, nudge(-0.05))
     said = run(clone, "--only", TITLE.id)

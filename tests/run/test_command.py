@@ -128,7 +128,7 @@ def test_the_evidence_of_a_deck_of_its_own_says_how_to_take_its_slides_again(tmp
 @pytest.mark.parametrize(
     "flag", [("--sentence", "Another one"), ("--model", "some/model"), ("--server", "localhost:1"), ("--ask", "groq/m")]
 )
-def test_what_verify_would_not_heed_is_refused(flag):
+def test_what_verify_would_ignore_is_refused(flag):
     assert f"leave out {flag[0]}" in refused("--verify", *flag, code=2)
     assert f"leave out {flag[0]}" in refused("--verify", *flag, "--out", "/tmp/none", code=2)
 

@@ -82,7 +82,7 @@ def test_a_wrong_flag_with_json_is_json_too(flags):
     assert "--help" in document["error"]
 
 
-def test_a_pdf_that_cannot_be_printed_is_told_even_when_quiet(tmp_path):
+def test_a_pdf_that_cannot_be_printed_is_reported_even_when_quiet(tmp_path):
     folder = copy_project(tmp_path / "clone")
     command = [sys.executable, str(folder / "build/regen_all.py"), "--redraw", "--only", "why_vllm", "--quiet", "--pdf"]
     (tmp_path / "bin").mkdir()
@@ -108,7 +108,7 @@ def test_a_python_that_adds_no_folder_to_its_path_runs_the_command_and_a_topic()
     assert len(done.stdout.splitlines()) == 3, done.stderr
 
 
-def test_a_home_that_cannot_be_written_is_not_told_when_figures_are_drawn(tmp_path):
+def test_a_home_that_cannot_be_written_is_not_mentioned_when_figures_are_drawn(tmp_path):
     folder = copy_project(tmp_path / "clone")
     (tmp_path / "home").write_text("a file: nothing can be written under it")
     env = {**elsewhere(), "HOME": str(tmp_path / "home"), "PYTHONSAFEPATH": "1"}

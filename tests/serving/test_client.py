@@ -296,7 +296,7 @@ def test_what_is_no_server_address_is_refused_and_says_how_to_write_one(given_ur
 
 
 @pytest.mark.parametrize("given", ["http://[::1", "http://host:port", "ftp://host", "http://a b"])
-def test_a_wrong_address_is_told_with_its_variable(given):
+def test_a_wrong_address_is_named_with_its_variable(given):
     with pytest.raises(BadInput, match=r"OPENAI_BASE_URL .* is not a server address"):
         base_url(given, "OPENAI_BASE_URL")
 

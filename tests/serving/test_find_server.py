@@ -70,7 +70,7 @@ def test_a_running_ollama_with_the_model_is_taken(monkeypatch):
         assert str(fake.port) not in choice.identity
 
 
-def test_a_wrong_ollama_host_is_told_by_its_name(monkeypatch):
+def test_a_wrong_ollama_host_is_named_in_the_error(monkeypatch):
     monkeypatch.setenv("OLLAMA_HOST", "[::1")
     with pytest.raises(BadInput, match=r"^OLLAMA_HOST "):
         find_server.choose(embedded_identity=IDENTITY)
@@ -111,7 +111,7 @@ def test_asked_for_an_ollama_that_is_not_there_says_the_exact_commands():
     assert caught.value.exit_code == 3 and "\n" not in str(caught.value)
 
 
-def test_something_else_at_the_ollama_port_is_told(monkeypatch):
+def test_something_else_at_the_ollama_port_is_reported(monkeypatch):
     with FakeServer("not an Ollama") as fake:
         monkeypatch.setenv("OLLAMA_HOST", fake.url)
         choice = find_server.choose(embedded_identity=IDENTITY)

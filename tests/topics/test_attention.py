@@ -90,7 +90,7 @@ def test_a_long_sentence_keeps_the_last_rows_whole_and_the_capture_small(lab):
     assert_holds(HEAD, data)
 
 
-def test_a_model_that_gives_no_attention_weights_is_told_in_one_line(gpt2_lab, monkeypatch):
+def test_a_model_that_gives_no_attention_weights_is_reported_in_one_line(gpt2_lab, monkeypatch):
     model = gpt2_lab.model
 
     class Silent:

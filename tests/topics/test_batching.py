@@ -67,7 +67,7 @@ def test_a_differing_answer_is_refused_even_with_a_small_difference(lab: Lab, ca
         assert_holds(SAME_LOGITS, sabotaged)
 
 
-def test_a_difference_told_smaller_than_the_logits_show_is_refused(lab: Lab, captured):
+def test_a_difference_said_to_be_smaller_than_the_logits_show_is_refused(lab: Lab, captured):
     sabotaged = copy.deepcopy(captured(SAME_LOGITS, lab))
     sabotaged["rows"][0]["logits"][0]["careful"] += 10 * BOUND
     with pytest.raises(OracleFailure):

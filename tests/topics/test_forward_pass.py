@@ -173,7 +173,7 @@ def test_a_short_sentence_is_followed_by_its_completion(lab):
     assert enough_tokens(lab) == lab.ids
 
 
-def test_a_model_whose_layers_are_not_found_is_told_in_one_line(gpt2_lab, monkeypatch):
+def test_a_model_whose_layers_are_not_found_is_reported_in_one_line(gpt2_lab, monkeypatch):
     monkeypatch.setattr(gpt2_lab.model.config, "n_layer", 99)
     with pytest.raises(BadInput, match="layers"):
         anatomy(gpt2_lab)

@@ -48,12 +48,12 @@ def test_moving_every_position_alike_changes_learned_positions_only(llama_lab, g
     assert moved(llama_lab) < BOUND < moved(gpt2_lab)
 
 
-def test_the_real_model_loaded_in_bfloat16_fails_and_the_difference_is_told():
+def test_the_real_model_loaded_in_bfloat16_fails_and_the_difference_is_shown():
     loaded = find_model.choose("auto").load(dtype="bfloat16")
     assert_refused(Lab(DEFAULT_SENTENCE, lambda: loaded))
 
 
-def test_a_gpt2_shaped_model_in_bfloat16_fails_and_the_difference_is_told(gpt2_folder):
+def test_a_gpt2_shaped_model_in_bfloat16_fails_and_the_difference_is_shown(gpt2_folder):
     loaded = find_model.choose(str(gpt2_folder)).load(dtype="bfloat16")
     assert_refused(Lab(DEFAULT_SENTENCE, lambda: loaded))
 

@@ -29,7 +29,7 @@ def test_every_slide_of_every_topic_stands_in_the_deck_once():
 
 
 @pytest.mark.parametrize("entry", ["nothing", "opening/nothing"])
-def test_an_entry_that_names_no_slide_is_told_in_one_line(entry):
+def test_an_entry_that_names_no_slide_is_reported_in_one_line(entry):
     deck = Deck("a_deck", "A deck", "", (Part("A part", ("opening", entry)),))
     with pytest.raises(BadInput, match=f"a_deck in build/decks.py names {entry}, "):
         _ = deck.slides
