@@ -1,7 +1,7 @@
 """Set up a virtual environment: python build/install.py FOLDER REQUIREMENTS… Standard library only.
 
 Installs with uv where it is on PATH, else with pip; every version comes from the requirements and from constraints.txt.
-TORCH_INDEX=URL takes torch from an index of CPU builds. Prints one line a stage and ends with the size that it came to.
+TORCH_INDEX=URL takes torch from an index of CPU builds. Prints one line per stage and ends with the size that it came to.
 """
 
 import os

@@ -36,7 +36,7 @@ function show(index, wanted = 0) {
     for (const image of near?.querySelectorAll("img") ?? []) image.decode().catch(() => {});
 }
 
-// #21 is slide 21 at its first step, #21.2 at its second.
+// #21 is the slide of that number at its first step, #21.2 at its second.
 function place() {
   return step ? `#${numbers[at]}.${step + 1}` : `#${numbers[at]}`;
 }

@@ -14,7 +14,7 @@ def test_a_section_has_the_share_of_the_talk_that_its_notes_have_of_the_words():
         ("A", 1, 2, "2 slides"), ("B", 3, 3, "1 slide"), ("A", 7, 7, "1 slide"),
     ]  # fmt: skip
     assert [one.minute for one in found] == [15, 20, MINUTES]
-    assert found[1].pace == "By the end of slide 3: 20 min of 40"
+    assert found[1].pace == f"By the end of slide {found[1].last}: 20 min of 40"
 
 
 def test_the_committed_deck_ends_in_time_and_no_section_is_rushed(deck):
