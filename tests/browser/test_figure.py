@@ -156,6 +156,12 @@ def test_the_figure_alone_fills_the_screen(opened, deck, size):
     assert page.is_visible(".current .bar")
 
 
+def test_the_title_keeps_its_words_where_figures_stand_alone(opened):
+    page = opened("#1")
+    press(page, "v")
+    assert page.is_visible(".current .deck-name") and page.is_hidden(".current .bar")
+
+
 @pytest.mark.parametrize("size", SIZES)
 def test_with_its_words_the_figure_has_two_thirds_of_the_screen(opened, deck, size):
     page = opened(viewport={"width": size[0], "height": size[1]})
