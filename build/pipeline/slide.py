@@ -154,7 +154,7 @@ def assert_holds(slide: Slide, data: Data) -> Verdict:
         raise OracleFailure(f"{slide.id}: the capture cannot be judged ({type(error).__name__}: {error})") from error
     if not verdict.holds:
         raise OracleFailure(f"{slide.id}: {verdict.measured}; must hold: {verdict.bound}")
-    return verdict
+    return replace(verdict, holds=True)  # NumPy's truth is no JSON
 
 
 def first_flaw(value: Any, where: str = "data") -> str | None:

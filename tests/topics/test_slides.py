@@ -1,9 +1,11 @@
 """What holds for every slide of the deck: its oracle can pass and can fail, and its figure is fit to be shown."""
 
+import dataclasses
 import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 
 from decks import ONE_CALL
@@ -11,7 +13,7 @@ from layout import problems
 from pipeline.errors import BadInput
 from pipeline.lab import Lab
 from pipeline.paths import BUILD, COMMITTED, WORDS
-from pipeline.slide import Deck, OracleFailure, Part, Slide, assert_holds, slides_of, to_json
+from pipeline.slide import Deck, OracleFailure, Part, Slide, Verdict, assert_holds, slides_of, to_json
 from slide_fixtures import committed, drawn
 
 EVERY = pytest.mark.parametrize("slide", ONE_CALL.slides, ids=lambda slide: slide.id)
@@ -54,6 +56,13 @@ def test_the_oracle_holds_for_the_capture_and_refuses_its_sabotage(slide: Slide,
     assert sabotaged != good
     with pytest.raises(OracleFailure):
         assert_holds(slide, sabotaged)
+
+
+def test_a_verdict_with_numpys_truth_in_it_holds_and_can_be_kept_as_json():
+    slide = dataclasses.replace(ONE_CALL.slides[0], oracle=lambda data: Verdict(np.bool_(data["small"] < 1), "0", "< 1"))
+    assert json.loads(json.dumps(dataclasses.asdict(assert_holds(slide, {"small": 0}))))["holds"] is True
+    with pytest.raises(OracleFailure, match="must hold: < 1"):
+        assert_holds(slide, {"small": 2})
 
 
 @EVERY
