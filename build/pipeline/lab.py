@@ -71,12 +71,14 @@ class Lab:
         load_model: Callable[[], LoadedModel],
         start_server: Callable[[], Any] | None = None,
         seed: int = SEED,
+        own_server: Callable[[], Any] | None = None,
     ):
         self.sentence = sentence
         self.seed = seed
         self.asked: str | None = None  # a provider's model, by litellm's string, for the slides that may ask one
         self._load_model = load_model
         self._start_server = start_server
+        self._own_server = own_server
         self._last_logits: dict[tuple[int, ...], np.ndarray] = {}
 
     @functools.cached_property
@@ -89,6 +91,11 @@ class Lab:
         if self._start_server is None:
             raise RuntimeError("this lab was given no server")
         return self._start_server()
+
+    @functools.cached_property
+    def own_server(self) -> Any:
+        """The server that answers with this very model, where it can be put into one; else the server of this run."""
+        return self.server if self._own_server is None else self._own_server()
 
     @property
     def model(self) -> Any:

@@ -69,6 +69,7 @@ class Slide:
     kind: Literal["photograph", "concept"] = "photograph"
     needs: tuple[Literal["sentence", "model", "server"], ...] = ("model",)
     volatile: bool = False
+    own: bool = False  # it asks a server for the deck's own model, whatever the other slides ask it for
     asks: bool = False  # `--ask MODEL` takes it against a provider instead of the server
     tolerance: Tolerance = Tolerance()
     number: int = 0

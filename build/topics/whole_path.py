@@ -5,7 +5,9 @@ same where the server holds the very weights of the model in this process. It ne
 """
 
 import copy
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from pipeline.drawing.canvas import Canvas
 from pipeline.drawing.layout import BODY_TOP, FULL, MARGIN, TILE, WIDTH, Box
@@ -13,7 +15,12 @@ from pipeline.drawing.palette import BLUE, FAINT, GREY, INK, PALE, mix
 from pipeline.lab import Lab
 from pipeline.slide import Data, Slide, Verdict, run_topic
 
+if TYPE_CHECKING:
+    from pipeline.serving.server import Server
+
 STEPS = 8
+BEST = 5  # log-probabilities that a server is asked for at each step
+BOUND = 0.05  # of |Δ log p|; MEASURE
 PIECE = 36  # text height in the rows
 UNFINISHED = "\ufffd"  # a text cut inside a character ends in this; who leaves it off and who shows it differs
 
@@ -42,30 +49,66 @@ def text_of(lab: Lab, ids: list[int]) -> str:
     return lab.tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
 
 
-def over_http(lab: Lab) -> tuple[str, str, str]:
+def over_http(lab: Lab, server: "Server") -> tuple[str, str, str]:
     """The sentence continued by the server and by litellm in front of it; and how it was asked.
 
-    On Ollama both ask in a conversation: litellm's way to Ollama has no other that leaves the sentence as it is.
+    litellm asks an Ollama in a conversation only; with our own model in it, whose template adds nothing, that is the same.
     """
     from pipeline.serving import gateway
 
     options: dict[str, Any] = {"max_tokens": STEPS, "temperature": 0}
-    if lab.server.kind == "ollama":
-        conversation = [{"role": "user", "content": lab.sentence}]
-        direct = lab.server.chat(conversation, **options)
-        return direct.text, gateway.chat(lab.server, conversation, **options).text, direct.path
-    direct = lab.server.complete(lab.sentence, **options)
-    return direct.text, gateway.complete(lab.server, lab.sentence, **options).text, direct.path
+    if server.kind != "ollama":
+        direct = server.complete(lab.sentence, **options)
+        return direct.text, gateway.complete(server, lab.sentence, **options).text, direct.path
+    conversation = [{"role": "user", "content": lab.sentence}]
+    direct = server.complete(lab.sentence, **options) if same_weights(lab, server) else server.chat(conversation, **options)
+    return direct.text, gateway.chat(server, conversation, **options).text, direct.path
 
 
-def same_weights(lab: Lab) -> bool:
+def same_weights(lab: Lab, server: "Server") -> bool:
     from pipeline.serving.start import weights_sha256
 
-    served = lab.server.provenance.get("sha256")
+    served = server.provenance.get("sha256")
     return served is not None and served == weights_sha256(lab.loaded.path)
 
 
+def step_by_step(lab: Lab, server: "Server", run: list[int]) -> list[Data]:
+    """Each step of `run` asked with our own prefix: the server's best tokens beside what float32 says of them.
+
+    Left out are the end token, which no server reports, and a prefix that is not cut into the same tokens as text.
+    """
+    from pipeline.serving.best import Vocabulary
+
+    known, steps = Vocabulary(lab.loaded), []
+    for number, token_id in enumerate(run):
+        prefix = lab.ids + run[:number]
+        prompt = lab.decode(prefix)
+        if token_id in lab.loaded.end_ids or lab.encode(prompt) != prefix:
+            continue
+        answer = server.wire.next_token(prompt, BEST)
+        ours = np.log(lab.softmax(lab.next_logits(prefix)))  # [vocabulary]
+        first, second = np.sort(ours)[::-1][:2]
+        reported = server.wire.best_of(answer.answer)
+        found = {text: known.id_of(text) for text, _ in reported}
+        best = {text: (value, float(ours[found[text]])) for text, value in reported if found[text] is not None}
+        steps.append(
+            {
+                "step": number,
+                "prefix": len(prefix),
+                "read": answer.prompt_tokens,
+                "lead": float(first - second),
+                "reported": len(reported),
+                "best": {text: {"server": theirs, "ours": mine} for text, (theirs, mine) in best.items()},
+            }
+        )
+    return steps
+
+
 def capture_five_ways(lab: Lab) -> Data:
+    return five_ways(lab, lab.own_server)
+
+
+def five_ways(lab: Lab, server: "Server") -> Data:
     ids = lab.ids
     companions = [ids[: max(1, len(ids) // 2)], ids, ids + lab.completion]  # one shorter, one longer: both get padding
     runs = {
@@ -73,39 +116,84 @@ def capture_five_ways(lab: Lab) -> Data:
         "KV cache": greedy_generation(lab, [ids], 0, use_cache=True),
         f"batch of {len(companions)}": greedy_generation(lab, companions, 1, use_cache=True),
     }
-    served, through, path = over_http(lab)
+    served, through, path = over_http(lab, server)
+    same = same_weights(lab, server)
     inside = [
         {"way": way, "ids": run, "pieces": lab.pieces(run), "text": text_of(lab, run)} for way, run in runs.items()
     ]  # fmt: skip
+    steps = step_by_step(lab, server, runs["recompute"]) if same else []
     return {
         "sentence": lab.sentence,
         "pieces": lab.pieces(ids),
         "model": lab.loaded.provenance["name"],
-        "server": lab.server.provenance,
-        "label": lab.server.label,
+        "server": server.provenance,
+        "label": server.label,
         "path": path,
         "inside": inside,
-        "outside": [{"way": lab.server.label, "text": served}, {"way": "litellm", "text": through}],
-        "same_weights": same_weights(lab),
+        "outside": [{"way": server.label, "text": served}, {"way": "litellm", "text": through}],
+        "same_weights": same,
+        "prefixes": [text_of(lab, runs["recompute"][:number]) for number in range(STEPS + 1)],
+        **({"steps": steps} if any(step["reported"] for step in steps) else {}),
     }
 
 
 def oracle_five_ways(data: Data) -> Verdict:
     inside, outside = data["inside"], data["outside"]
     tokens = sum(run["ids"] == inside[0]["ids"] and len(run["ids"]) > 0 for run in inside)
-    texts = [run["text"].rstrip(UNFINISHED) for run in inside] + [run["text"].rstrip(UNFINISHED) for run in outside]
-    http = texts[len(inside) :]
-    agree = tokens == len(inside) == 3 and len(outside) == 2 and http[0] == http[1]
-    if data["same_weights"]:
-        alike = sum(text == texts[0] for text in texts)
-        return Verdict(agree and alike == 5, f"{tokens} of 3 token for token, {alike} of 5 text for text", "all: same weights")
-    # other weights answer in other words: only the two that ask the same server can be compared
-    two = "the same" if http[0] == http[1] else "two"
-    return Verdict(agree and http[0] != "", f"{tokens} of 3 token for token, {two} text over HTTP", "3 of 3, the same text")
+    http = [run["text"].rstrip(UNFINISHED) for run in outside]
+    agree = tokens == len(inside) == 3 and len(outside) == 2
+    if not data["same_weights"]:  # other weights answer in other words: only the two that ask the same server can be compared
+        two = "the same" if http[0] == http[1] else "two"
+        same = agree and http[0] == http[1] != ""
+        return Verdict(same, f"{tokens} of 3 token for token, {two} text over HTTP", "3 of 3, the same text")
+    alike = sum(says(data, text) for text in [*(run["text"].rstrip(UNFINISHED) for run in inside), *http])
+    measured, bound = f"{tokens} of 3 token for token, {alike} of 5 text for text", "all: same weights"
+    holds = agree and alike == 5
+    if not holds or "steps" not in data:
+        return Verdict(holds, measured, bound)
+    fault = first_fault(data)
+    seen = gaps(data)
+    told = f"5 of 5 ways the same, |Δ log p| ≤ {max(gap for gap, _, _ in seen):.3f} over {len(seen)} of the best" if seen else ""
+    return Verdict(not fault, fault or told, f"the same tokens, |Δ| ≤ {BOUND:g}")
+
+
+def says(data: Data, text: str) -> bool:
+    """Whether a text is the completion; where two tokens are as good as tied, one of them is as good as the other."""
+    whole = data["prefixes"][-1].rstrip(UNFINISHED)
+    return text == whole or any(text.startswith(data["prefixes"][step["step"]]) for step in ties(data))
+
+
+def ties(data: Data) -> list[Data]:
+    """The steps whose two best are nearer to each other than a server's numbers are to ours."""
+    return [step for step in data.get("steps", []) if step["lead"] < BOUND]
+
+
+def gaps(data: Data) -> list[tuple[float, int, str]]:
+    """How far each of the server's best is from float32's, with its step and its text."""
+    return [
+        (abs(pair["server"] - pair["ours"]), step["step"], text) for step in data["steps"] for text, pair in step["best"].items()
+    ]
+
+
+def first_fault(data: Data) -> str:
+    """The first step at which the server does not have the model's numbers, or nothing."""
+    way = data["outside"][0]["way"]
+    for step in data["steps"]:
+        if step["read"] not in (None, step["prefix"]):
+            return f"{way}, step {step['step']}: it read {step['read']} tokens of {step['prefix']}"
+        for text, pair in step["best"].items():
+            if not abs(pair["server"] - pair["ours"]) <= BOUND:
+                return f"{way}, step {step['step']}, {text!r}: |Δ log p| {abs(pair['server'] - pair['ours']):.3f}"
+    compared, reported = len(gaps(data)), sum(step["reported"] for step in data["steps"])
+    return "" if 2 * compared >= reported > 0 else f"{way}: only {compared} of {reported} reported tokens could be compared"
 
 
 def sabotage_five_ways(data: Data, lab: Lab) -> Data:
-    """The text from litellm with one character more."""
+    """The same once more of a file that is nearly the model; of a server that took no file: one character more from litellm."""
+    wrong = lab.own_server.spoiled()
+    if wrong is not None:
+        with wrong:
+            return five_ways(lab, wrong)
     sabotaged = copy.deepcopy(data)
     sabotaged["outside"][-1]["text"] += "."
     return sabotaged
@@ -116,7 +204,7 @@ def draw_five_ways(canvas: Canvas, data: Data) -> None:
     if same:
         canvas.headline("One sentence, five ways to run it, one answer")
     else:
-        canvas.headline("One sentence, five ways to run it: how it is run changes no answer")
+        canvas.headline(f"Five ways to run one sentence, but {data['server']['name']} holds another model")
     canvas.reading("Above the line: inside this process, token by token. Below it: over HTTP, which hands over text, not tokens.")
     canvas.put_tiles(Box(MARGIN, BODY_TOP + 14, FULL.w, 0), data["pieces"], rows=2, size=30)
     top, step = BODY_TOP + 160, 116.0
@@ -137,9 +225,20 @@ def draw_five_ways(canvas: Canvas, data: Data) -> None:
     lowest = top + 4 * step + 84
     if same:
         bracket(canvas, right + 16, top, lowest, "all five\nthe same")
+        if "steps" in data:
+            canvas.text(left, lowest + 34, closeness(data), size=22, color=GREY, valign="baseline", wrap=right - left, lines=1)
     else:
         bracket(canvas, right + 16, top, top + 2 * step + 64, "same\ntokens")
         bracket(canvas, right + 16, top + 3 * step + 20, lowest, "same\ntext")
+
+
+def closeness(data: Data) -> str:
+    """How near the server's numbers are to ours, in a line."""
+    found, reported = gaps(data), sum(step["reported"] for step in data["steps"])
+    tied = [str(step["step"] + 1) for step in ties(data)]
+    told = f"Log-probabilities of its best {BEST} at each step: within {max(gap for gap, _, _ in found):.3f} of ours"
+    told += f" ({len(found)} of {reported}; the rest are parts of characters)" if len(found) < reported else ""
+    return told + (f"; tied at step {', '.join(tied)}" if tied else "")
 
 
 def draw_text(canvas: Canvas, text: str, x: float, y: float, room: float) -> None:
@@ -163,6 +262,7 @@ SLIDES = [
         sabotage=sabotage_five_ways,
         draw=draw_five_ways,
         needs=("model", "server"),
+        own=True,
     ),
 ]
 

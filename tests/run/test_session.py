@@ -1,7 +1,6 @@
 """One sitting: which folder its server serves, and what a run shows while something is fetched."""
 
 import io
-from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -24,12 +23,11 @@ def nothing(*anything: object) -> None:
     pass
 
 
-@pytest.mark.parametrize("custom", [False, True])
-def test_the_embedded_server_serves_the_embedded_model_whatever_a_folder_is_called(custom, monkeypatch, loaded_model):
-    monkeypatch.setattr(find_model, "embedded_folder", lambda say, progress: Path("/the/embedded/one"))
-    choice = ModelChoice(find_model.EMBEDDED, "identity", custom, (), lambda say, progress, dtype: loaded_model)
+@pytest.mark.parametrize("name", ["gpt2", find_model.EMBEDDED, "somebody/else"])
+def test_the_server_that_we_start_serves_the_decks_own_model_whatever_it_is_called(name, loaded_model):
+    choice = ModelChoice(name, "identity", False, (), lambda say, progress, dtype: loaded_model)
     with Session(Found(choice, SERVED, Setting("Hi", "", "")), nothing, nothing) as session:
-        assert session._served_folder() == (Path("/the/embedded/one") if custom else loaded_model.path)
+        assert session._served_folder() == loaded_model.path
 
 
 def test_a_download_has_a_bar_until_the_slide_is_taken():

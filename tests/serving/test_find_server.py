@@ -15,6 +15,7 @@ from pipeline.paths import BUILD
 from pipeline.serving import find as find_server
 from pipeline.serving import start
 from pipeline.serving.address import is_loopback
+from pipeline.serving.choice import OWN
 from pipeline.serving.dialects import OpenAI
 from pipeline.serving.server import KEY_VARIABLE
 from serving_fixtures import FAKE, ours
@@ -38,7 +39,7 @@ def put_ollama_on_path(tmp_path: Path, digest_on_disk: bool = True) -> None:
 
 
 def test_without_any_ollama_the_embedded_server_is_chosen_and_says_why():
-    choice = find_server.choose(embedded_identity=IDENTITY)
+    choice = find_server.choose(own_identity=IDENTITY)
     assert choice.kind == "transformers serve" and IDENTITY in choice.identity
     assert choice.lines[0].startswith("no Ollama answers at http://127.0.0.1:")
     assert choice.lines[1] == "no ollama on PATH"
@@ -49,7 +50,7 @@ def test_choosing_imports_nothing_heavy():
     script = f"""
         import sys; sys.path.insert(0, {str(BUILD)!r})
         from pipeline.serving import find as find_server
-        find_server.choose("embedded", embedded_identity="x")
+        find_server.choose("embedded", own_identity="x")
         assert not [name for name in ("torch", "transformers", "litellm", "openai") if name in sys.modules]
     """
     subprocess.run([sys.executable, "-c", textwrap.dedent(script)], check=True)
@@ -58,7 +59,7 @@ def test_choosing_imports_nothing_heavy():
 def test_a_running_ollama_with_the_model_is_taken(monkeypatch):
     with FakeServer() as fake:
         monkeypatch.setenv("OLLAMA_HOST", fake.url.removeprefix("http://"))
-        choice = find_server.choose(embedded_identity=IDENTITY)
+        choice = find_server.choose(own_identity=IDENTITY)
         assert (choice.kind, choice.name) == ("ollama", "Ollama")
         assert choice.identity == f"ollama 0.32.0 {MODEL} a8b0c515"
         with choice.start() as server:
@@ -73,14 +74,15 @@ def test_a_running_ollama_with_the_model_is_taken(monkeypatch):
 def test_a_wrong_ollama_host_is_named_in_the_error(monkeypatch):
     monkeypatch.setenv("OLLAMA_HOST", "[::1")
     with pytest.raises(BadInput, match=r"^OLLAMA_HOST "):
-        find_server.choose(embedded_identity=IDENTITY)
+        find_server.choose(own_identity=IDENTITY)
 
 
-def test_an_ollama_that_lacks_the_model_is_left_alone_in_a_run_that_fetches_nothing(monkeypatch):
+def test_an_ollama_that_lacks_the_model_is_asked_for_the_decks_own_in_a_run_that_fetches_nothing(monkeypatch):
     with FakeServer(held=False) as fake:
         monkeypatch.setenv("OLLAMA_HOST", fake.url)
-        choice = find_server.choose(offline=True, embedded_identity=IDENTITY)
-        assert choice.kind == "transformers serve" and "this run fetches none; run `ollama pull" in choice.lines[0]
+        choice = find_server.choose(offline=True, own_identity=IDENTITY)
+        assert (choice.kind, choice.model) == ("ollama", OWN) and choice.identity == f"ollama 0.32.0 {IDENTITY}"
+        assert "the deck's own model" in choice.lines[0] and "this run fetches none; run `ollama pull" in choice.lines[0]
         assert fake.posts() == []
 
 
@@ -88,39 +90,38 @@ def test_an_ollama_without_the_model_fetches_it_with_a_progress_bar(monkeypatch)
     said: list[str] = []
     with FakeServer(held=False) as fake:
         monkeypatch.setenv("OLLAMA_HOST", fake.url)
-        choice = find_server.choose(embedded_identity=IDENTITY, say=said.append)
+        choice = find_server.choose(own_identity=IDENTITY, say=said.append)
         assert choice.kind == "ollama" and choice.digest == "a8b0c515"
     assert any("██████████··········" in line and "MB" in line for line in said)
 
 
 @pytest.mark.parametrize("how", ["offline", "no network"])
-def test_an_ollama_that_cannot_fetch_the_model_is_passed_over_with_the_reason(monkeypatch, how):
+def test_an_ollama_that_cannot_fetch_the_model_is_asked_for_the_decks_own_with_the_reason(monkeypatch, how):
     with FakeServer("" if how == "offline" else "no network", held=False) as fake:
         monkeypatch.setenv("OLLAMA_HOST", fake.url)
-        choice = find_server.choose(embedded_identity=IDENTITY, offline=how == "offline")
-        assert choice.kind == "transformers serve"
+        choice = find_server.choose(own_identity=IDENTITY, offline=how == "offline")
+        assert (choice.kind, choice.model) == ("ollama", OWN)
         expected = f"ollama pull {MODEL}" if how == "offline" else "no such host"
         assert fake.url in choice.lines[0] and expected in choice.lines[0]
-        with pytest.raises(MissingPart, match=rf"ollama pull {MODEL}"):
-            find_server.choose("ollama", embedded_identity=IDENTITY, offline=how == "offline")
+        assert find_server.choose("ollama", own_identity=IDENTITY, offline=how == "offline").model == OWN
 
 
 def test_asked_for_an_ollama_that_is_not_there_says_the_exact_commands():
     with pytest.raises(MissingPart, match=rf"run `ollama serve` and `ollama pull {MODEL}`") as caught:
-        find_server.choose("ollama", embedded_identity=IDENTITY)
+        find_server.choose("ollama", own_identity=IDENTITY)
     assert caught.value.exit_code == 3 and "\n" not in str(caught.value)
 
 
 def test_something_else_at_the_ollama_port_is_reported(monkeypatch):
     with FakeServer("not an Ollama") as fake:
         monkeypatch.setenv("OLLAMA_HOST", fake.url)
-        choice = find_server.choose(embedded_identity=IDENTITY)
+        choice = find_server.choose(own_identity=IDENTITY)
     assert choice.kind == "transformers serve" and "answered 404" in choice.lines[0]
 
 
 def test_an_ollama_on_path_is_started_asked_and_stopped(tmp_path):
     put_ollama_on_path(tmp_path)
-    choice = find_server.choose(embedded_identity=IDENTITY)
+    choice = find_server.choose(own_identity=IDENTITY)
     assert choice.kind == "ollama" and choice.url is None and "on PATH" in choice.lines[-1]
     with choice.start() as server:
         assert is_loopback(server.base_url)
@@ -128,41 +129,41 @@ def test_an_ollama_on_path_is_started_asked_and_stopped(tmp_path):
         assert len(ours()) == 2
 
 
-def test_an_ollama_on_path_without_the_model_is_passed_over_when_offline(tmp_path):
+def test_an_ollama_on_path_without_the_model_is_asked_for_the_decks_own_when_offline(tmp_path):
     put_ollama_on_path(tmp_path, digest_on_disk=False)
-    choice = find_server.choose(embedded_identity=IDENTITY, offline=True)
-    assert choice.kind == "transformers serve" and f"has no {MODEL}" in choice.lines[1]
+    choice = find_server.choose(own_identity=IDENTITY, offline=True)
+    assert (choice.kind, choice.model) == ("ollama", OWN) and f"has no {MODEL}" in choice.lines[1]
 
 
 @pytest.mark.parametrize("ending", ["", "/", "/v1", "/v1/"])
 def test_a_server_by_url_is_known_by_its_dialect(ending):
     with FakeServer("not an Ollama", model="my-model") as fake:
-        choice = find_server.choose(fake.url + ending, embedded_identity=IDENTITY)
+        choice = find_server.choose(fake.url + ending, own_identity=IDENTITY)
         assert (choice.kind, choice.model, choice.version, choice.digest) == ("openai", "my-model", None, None)
         assert str(fake.port) not in choice.identity
         with choice.start() as server:
             assert server.complete("A", max_tokens=7).path == "/v1/completions"
     with FakeServer() as fake:
-        assert find_server.choose(fake.url + ending, embedded_identity=IDENTITY).kind == "ollama"
+        assert find_server.choose(fake.url + ending, own_identity=IDENTITY).kind == "ollama"
 
 
 def test_a_url_where_nothing_listens_is_one_line():
     with FakeServer() as gone:
         pass
     with pytest.raises(MissingPart, match=rf"^{gone.url}/\S+ cannot be reached"):
-        find_server.choose(gone.url, embedded_identity=IDENTITY)
+        find_server.choose(gone.url, own_identity=IDENTITY)
 
 
 @pytest.mark.parametrize("request_", ["ftp://x", "http://me:key@host", "an llama"])
 def test_what_is_neither_a_word_nor_an_address_is_bad_input(request_):
     with pytest.raises(BadInput):
-        find_server.choose(request_, embedded_identity=IDENTITY)
+        find_server.choose(request_, own_identity=IDENTITY)
 
 
 def test_a_key_for_a_url_goes_to_that_url_only(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-somebody-elses")
     monkeypatch.setenv(KEY_VARIABLE, "sk-planted")
-    with FakeServer("not an Ollama") as fake, find_server.choose(fake.url, embedded_identity=IDENTITY).start() as server:
+    with FakeServer("not an Ollama") as fake, find_server.choose(fake.url, own_identity=IDENTITY).start() as server:
         server.complete("A", max_tokens=7)
         assert fake.asked[-1][3]["authorization"] == "Bearer sk-planted"
         assert "sk-planted" not in repr(server.provenance)

@@ -32,7 +32,7 @@ def begin(tmp_path: Path) -> Starting:
 
 def test_a_started_server_answers_and_is_gone_with_its_folder_after_close(tmp_path):
     with begin(tmp_path).ready(10) as server:
-        folder = server._process.folder
+        folder = server.process.folder
         assert folder.is_dir() and len(ours()) == 2
         assert server.provenance["model"] == find_model.EMBEDDED and str(tmp_path) not in repr(server.provenance)
     assert not folder.exists()

@@ -44,6 +44,7 @@ def parser() -> argparse.ArgumentParser:
     flags.add_argument("--force", action="store_true", help="take the selected slides again even if they are up to date")
     flags.add_argument("--model", default="auto", metavar="auto|gpt2|smollm2|HUB_ID|DIR", help="the model to photograph")
     flags.add_argument("--server", default="auto", metavar="auto|ollama|embedded|URL", help="the server to call in Part 2")
+    flags.add_argument("--keep-model", action="store_true", help="leave the deck's own model in the Ollama it was put into")
     flags.add_argument("--ask", metavar="MODEL", help="ask a provider what one_shape asks the server, by litellm's model string")
     flags.add_argument("--sentence", default=DEFAULT_SENTENCE, metavar="TEXT", help="the sentence to complete")
     flags.add_argument("--out", type=Path, metavar="DIR", help="where the deck goes (a custom deck: my-deck/)")

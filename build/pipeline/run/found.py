@@ -28,10 +28,11 @@ def find(asked: argparse.Namespace, say: Callable[[str], None], asks_a_server: b
     Nothing is fetched into a server that no slide of the run asks.
     """
     model = find_model.choose(asked.model, offline=asked.offline)
-    embedded = find_model.choose("smollm2").identity
     route = ask_route(asked.ask).identity if asked.ask else ""  # a missing key is reported before anything is taken
     fetch_nothing = asked.offline or asked.explain or not asks_a_server
-    server = find_server.choose(asked.server, offline=fetch_nothing, embedded_identity=embedded, say=say)
+    own = {"own_identity": model.identity, "own_model": model.name}
+    server = find_server.choose(asked.server, offline=fetch_nothing, say=say, **own)
     for line in (*model.lines, *server.lines):
         say(line)
-    return Found(model, server, Setting(asked.sentence, model.identity, server.identity, route, own_flags(asked)))
+    parts = (asked.sentence, model.identity, server.identity, route, own_flags(asked), server.own(model.identity))
+    return Found(model, server, Setting(*parts))

@@ -80,7 +80,7 @@ def photograph(asked: argparse.Namespace, screen: Screen, deck: Deck, out: Out, 
     if asked.explain:
         screen.explain(plan.make(chosen, manifest.read(out), found.setting, force=asked.force))
         return 0
-    with only_run(out), Session(found, screen.say, screen.fetching, asked.ask) as session:
+    with only_run(out), Session(found, screen.say, screen.fetching, asked.ask, asked.keep_model) as session:
         known = manifest.read(out)
         todos = plan.make(chosen, known, found.setting, force=asked.force)
         with screen.working():

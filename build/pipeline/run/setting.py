@@ -12,3 +12,4 @@ class Setting:
     server: str  # identity, see servers.ServerChoice
     asked: str = ""  # a provider's model for the slides on one call shape, instead of the server
     flags: str = ""  # of the command: another model, sentence or folder, as a shell reads them
+    own: str = ""  # identity of the server with the model above in it, for slides that ask for that one

@@ -6,9 +6,12 @@ from pathlib import Path
 from pipeline.errors import MissingPart
 from pipeline.model.find import EMBEDDED
 from pipeline.model.load import Say
+from pipeline.serving.address import is_loopback
 from pipeline.serving.process import Starting
 from pipeline.serving.server import Server, connect
 from pipeline.serving.start import begin_ollama, begin_transformers
+
+OWN = ""  # instead of a model's name: the deck's own is asked for, under whatever name it has there
 
 
 def silent(line: str) -> None:
@@ -28,6 +31,16 @@ class ServerChoice:
     model: str = EMBEDDED
     digest: str | None = None
     version: str | None = None
+    asked: bool = False  # named by --server, not found
+
+    @property
+    def takes_models(self) -> bool:
+        """Whether it may be given a model: one of this machine; another's only when it was asked for."""
+        return self.url is None or self.asked or is_loopback(self.url)
+
+    def own(self, model_identity: str) -> str:
+        """The identity of this server with the deck's own model in it; empty where that is no other than its own."""
+        return f"ollama {self.version} {model_identity}" if self.kind == "ollama" and self.takes_models else ""
 
     def begin(self, model_path: Path | None = None) -> Starting[Server] | None:
         """Spawn the server and return at once; None when it runs already."""
@@ -36,8 +49,8 @@ class ServerChoice:
         if self.kind == "ollama":
             return begin_ollama(self.program or "ollama", self.model)
         if model_path is None:
-            raise MissingPart("transformers serve needs the folder of the embedded model: run with --model smollm2 once")
-        return begin_transformers(model_path)
+            raise MissingPart("transformers serve needs the folder of a model: run with --model smollm2 once")
+        return begin_transformers(model_path, self.model)
 
     def start(self, model_path: Path | None = None, say: Say = silent, begun: Starting[Server] | None = None) -> Server:
         """The server, ready to be asked. `begun` is what an earlier begin() returned."""

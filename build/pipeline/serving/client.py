@@ -73,6 +73,11 @@ class Wire(Line, ABC):
         """What must be said besides, so that the call means what it says whatever the server's own defaults are."""
         return {}
 
+    def next_token(self, prompt: str, best: int) -> Exchange:
+        """The greedy next token of a text, and the `best` most probable where the server reports them: see best_of."""
+        path, body = self.completion(prompt, self._named({"max_tokens": 1, "temperature": 0}, prompt), False)
+        return self._ask(path, body | self.asking_best(best), False)
+
     def _named(self, options: Message, prompt: str) -> Message:
         unknown = sorted(set(options) - set(self.options))
         if unknown:
@@ -135,6 +140,14 @@ class Wire(Line, ABC):
     @abstractmethod
     def conversation(self, messages: list[Message], options: Message, stream: bool) -> tuple[str, Message]:
         """The path and the body that ask for an answer."""
+
+    @abstractmethod
+    def asking_best(self, best: int) -> Message:
+        """What a body says besides to have the most probable tokens reported."""
+
+    @abstractmethod
+    def best_of(self, answer: Message) -> list[tuple[str, float]]:
+        """The text and log-probability of the first token's most probable; empty where the server reports none."""
 
     @abstractmethod
     def read(self, path, body, answer, text, seconds, chunks) -> Exchange:

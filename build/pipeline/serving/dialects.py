@@ -40,6 +40,14 @@ class Ollama(Wire):
         most = len(prompt.encode("utf-8", "replace")) + max_tokens + TEMPLATE_TOKENS
         return {"repeat_penalty": 1, "num_ctx": -(-most // CONTEXT_STEP) * CONTEXT_STEP}
 
+    def asking_best(self, best: int) -> Message:
+        return {"logprobs": True, "top_logprobs": best}
+
+    def best_of(self, answer: Message) -> list[tuple[str, float]]:
+        return [
+            (entry["token"], entry["logprob"]) for step in (answer.get("logprobs") or [])[:1] for entry in step["top_logprobs"]
+        ]
+
     def chunk_text(self, message: Message) -> str:
         return message.get("response") or message.get("message", {}).get("content") or ""
 
@@ -115,6 +123,15 @@ class OpenAI(Wire):
     def conversation(self, messages: list[Message], options: Message, stream: bool) -> tuple[str, Message]:
         body = {"model": self.model, "messages": messages, **options}
         return f"{self.prefix}/chat/completions", {**body, **STREAMED} if stream else body
+
+    def asking_best(self, best: int) -> Message:
+        return {"logprobs": best}
+
+    def best_of(self, answer: Message) -> list[tuple[str, float]]:
+        told = self._choice(answer).get("logprobs") or {}
+        if told.get("content"):  # in the shape of a conversation's answer
+            return [(entry["token"], entry["logprob"]) for entry in told["content"][0]["top_logprobs"]]
+        return list(((told.get("top_logprobs") or [{}])[0] or {}).items())
 
     def _choice(self, message: Message) -> Message:
         return (message.get("choices") or [{}])[0]

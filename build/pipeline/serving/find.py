@@ -1,7 +1,7 @@
 """Finds the model server for Part 2.
 
 Order: what was asked for; else an Ollama that answers and holds (or can fetch) MODEL; else an `ollama` on PATH, started
-for this run; else `transformers serve` with the embedded model. Choosing imports neither torch nor transformers.
+for this run; else `transformers serve` with the deck's own model. Choosing imports neither torch nor transformers.
 """
 
 import importlib.metadata
@@ -13,7 +13,7 @@ from pipeline.errors import MissingPart
 from pipeline.model.find import EMBEDDED
 from pipeline.model.load import Say
 from pipeline.serving.address import base_url, key_in
-from pipeline.serving.choice import ServerChoice, silent
+from pipeline.serving.choice import OWN, ServerChoice, silent
 from pipeline.serving.dialects import Ollama, OpenAI
 from pipeline.serving.line import Unreachable, WireError
 from pipeline.serving.ollama import MODEL, ollama_on_path, running_ollama
@@ -22,38 +22,40 @@ from pipeline.serving.server import KEY_VARIABLE
 CONNECT_URL_S = 5.0
 
 
-def choose(request: str = "auto", *, offline: bool = False, embedded_identity: str, say: Say = silent) -> ServerChoice:
+def choose(
+    request: str = "auto", *, offline: bool = False, own_identity: str, own_model: str = EMBEDDED, say: Say = silent
+) -> ServerChoice:
     """Which server this run asks: `auto`, `ollama`, `embedded`, or the URL of one that runs.
+
+    Without one the deck's own model is served, which is known by `own_model` and `own_identity`.
 
     An Ollama that lacks MODEL is told to fetch it here, unless offline: only then is its digest known.
     """
     if request == "embedded":
-        return embedded(embedded_identity, ("embedded server, as requested",))
+        return embedded(own_model, own_identity, ("embedded server, as requested",))
     if request not in ("auto", "ollama"):
         return at_url(request)
-    found = running_ollama(offline, say)
-    if isinstance(found, ServerChoice):
-        return found
-    lines = [found]
-    found = ollama_on_path(offline, say)
-    if isinstance(found, ServerChoice):
-        return replace(found, lines=(*lines, *found.lines))
-    lines.append(found)
+    lines = []
+    for look in (running_ollama, ollama_on_path):
+        found = look(offline, say)
+        if isinstance(found, ServerChoice):
+            identity = f"{found.identity} {own_identity}" if found.model == OWN else found.identity
+            return replace(found, identity=identity, lines=(*lines, *found.lines))
+        lines.append(found)
     if request == "ollama":
         why = "; ".join(lines)
         raise MissingPart(f"no Ollama with {MODEL} ({why}): run `ollama serve` and `ollama pull {MODEL}`, or leave out --server")
-    return embedded(embedded_identity, tuple(lines))
+    return embedded(own_model, own_identity, tuple(lines))
 
 
-def embedded(identity: str, lines: tuple[str, ...]) -> ServerChoice:
+def embedded(model: str, identity: str, lines: tuple[str, ...]) -> ServerChoice:
     missing = [name for name in ("fastapi", "uvicorn", "openai", "transformers") if importlib.util.find_spec(name) is None]
     if missing:
         raise MissingPart(f"transformers serve lacks {', '.join(missing)}: pip install -r build/requirements.txt")
     version = importlib.metadata.version("transformers")
-    line = f"transformers serve {version} with {EMBEDDED}, started once a slide asks it"
-    return ServerChoice(
-        "transformers serve", "transformers serve", f"transformers serve {version} {identity}", (*lines, line), version=version
-    )
+    line = f"transformers serve {version} with {model}, started once a slide asks it"
+    identity = f"transformers serve {version} {identity}"
+    return ServerChoice("transformers serve", "transformers serve", identity, (*lines, line), model=model, version=version)
 
 
 def at_url(given: str) -> ServerChoice:
@@ -71,7 +73,9 @@ def at_url(given: str) -> ServerChoice:
             raise MissingPart(f"the Ollama at {url} lacks {MODEL}: run `ollama pull {MODEL}`")
         digest = held.get("digest")
         lines = (f"Ollama {version} at {url}, as requested",)
-        return ServerChoice("ollama", "Ollama", f"ollama {version} {MODEL} {digest}", lines, url, None, MODEL, digest, version)
+        return ServerChoice(
+            "ollama", "Ollama", f"ollama {version} {MODEL} {digest}", lines, url, None, MODEL, digest, version, asked=True
+        )
     models = OpenAI(url, "", key=key_in(KEY_VARIABLE), read_s=10.0, total_s=20.0).models()
     if not models:
         raise MissingPart(f"{url} serves no model: load one there and run again")

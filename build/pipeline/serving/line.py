@@ -10,7 +10,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from pipeline.deadline import within
 from pipeline.errors import MissingPart
@@ -98,26 +98,50 @@ class Line:
         except Broken as error:
             raise self.failed(path, f"{error} (in mid-answer)", "run again, and look at the server's own log") from error
 
-    def _open(self, method: str, path: str, body: Message | None) -> requests.Response:
+    def status(
+        self,
+        method: str,
+        path: str,
+        body: Message | None = None,
+        *,
+        expected: tuple[int, ...],
+        data: BinaryIO | None = None,
+        total_s: float | None = None,
+    ) -> int:
+        """The status of an answer of which nothing else matters; one that is not expected is a WireError."""
+        with self._open(method, path, body, expected=expected, data=data, total_s=total_s) as response:
+            return response.status_code
+
+    def _open(
+        self,
+        method: str,
+        path: str,
+        body: Message | None,
+        *,
+        expected: tuple[int, ...] = (200,),
+        data: BinaryIO | None = None,
+        total_s: float | None = None,
+    ) -> requests.Response:
         """Send, once more where that is safe: when no connection came about, or for a GET."""
+        total_s = total_s or self.total_s
         import requests
 
         for last_try in (False, True):
             try:
                 response = within(
-                    self.total_s,  # for requests itself limits only the gaps between the bytes of the headers
+                    total_s,  # for requests itself limits only the gaps between the bytes of the headers
                     lambda: self._session.request(
-                        method, self.url + path, json=body, timeout=self.limits, stream=True, allow_redirects=False
+                        method, self.url + path, json=body, data=data, timeout=self.limits, stream=True, allow_redirects=False
                     ),
                 )
             except TimeoutError as error:
-                raise self.failed(path, f"did not begin its answer within {self.total_s:g} s", OVERLOADED) from error
+                raise self.failed(path, f"did not begin its answer within {total_s:g} s", OVERLOADED) from error
             except requests.RequestException as error:
                 again = _never_connected(error) or (method == "GET" and not isinstance(error, requests.ReadTimeout))
                 if last_try or not again:
                     raise self._unreachable(path, error) from error
             else:
-                if response.status_code == 200:
+                if response.status_code in expected:
                     return self._checked(response, path)
                 if last_try or method != "GET" or response.status_code not in (502, 503, 504):
                     raise self._refused(response, path)

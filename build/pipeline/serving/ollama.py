@@ -12,7 +12,7 @@ from pipeline.deadline import connect_to
 from pipeline.errors import MissingPart
 from pipeline.model.load import Say
 from pipeline.serving.address import is_loopback, ollama_url
-from pipeline.serving.choice import ServerChoice
+from pipeline.serving.choice import OWN, ServerChoice
 from pipeline.serving.dialects import Ollama
 from pipeline.serving.line import Unreachable, WireError
 from pipeline.serving.start import begin_ollama
@@ -22,7 +22,7 @@ PROBE_S = 1.0  # loopback answers in a millisecond; a remote OLLAMA_HOST gets a 
 
 
 def running_ollama(offline: bool, say: Say) -> ServerChoice | str:
-    """The Ollama at OLLAMA_HOST with MODEL in it, or why not, in a phrase."""
+    """The Ollama at OLLAMA_HOST, or why not, in a phrase. One of this machine need not hold MODEL: see without_model."""
     url = ollama_url(os.environ.get("OLLAMA_HOST", ""))
     if is_loopback(url):  # a quick look, for most of asking is the time that the import takes
         try:
@@ -39,14 +39,21 @@ def running_ollama(offline: bool, say: Say) -> ServerChoice | str:
     try:
         held = hold(wire, offline, say)
     except WireError as error:
-        return f"the Ollama at {url} does not hold {MODEL} and could not fetch it ({error})"
+        held = f"does not hold {MODEL} and could not fetch it ({error})"
     finally:
         wire.close()
     if isinstance(held, str):
-        return f"the Ollama at {url} {held}"
+        why = f"the Ollama at {url} {held}"
+        return without_model(version, why, url=url) if is_loopback(url) else why
     digest = held.get("digest")
     line = f"Ollama {version} at {url} with {MODEL}"
     return ServerChoice("ollama", "Ollama", f"ollama {version} {MODEL} {digest}", (line,), url, None, MODEL, digest, version)
+
+
+def without_model(version: str | None, why: str, url: str | None = None, program: str | None = None) -> ServerChoice:
+    """An Ollama that lacks MODEL: every slide asks it for the deck's own model, which is put into it."""
+    line = f"Ollama {version}, asked for the deck's own model: {why}"
+    return ServerChoice("ollama", "Ollama", f"ollama {version}", (line,), url, program, OWN, None, version)
 
 
 def hold(wire: Ollama, offline: bool, say: Say) -> dict[str, Any] | str:
@@ -89,13 +96,13 @@ def ollama_on_path(offline: bool, say: Say) -> ServerChoice | str:
     digest = manifest_digest(MODEL)
     if digest is None:
         if offline:
-            return f"{program} has no {MODEL} (this run fetches none)"
+            return without_model(version, f"{program} has no {MODEL} (this run fetches none)", program=program)
         try:
             with begin_ollama(program, MODEL, must_hold=False).ready() as server:
                 assert isinstance(server.wire, Ollama)
                 hold(server.wire, offline, say)
         except MissingPart as error:
-            return f"{program} could not fetch {MODEL} ({error})"
+            return without_model(version, f"{program} could not fetch {MODEL} ({error})", program=program)
         digest = manifest_digest(MODEL)
     line = f"ollama {version} on PATH with {MODEL}"
     return ServerChoice("ollama", "Ollama", f"ollama {version} {MODEL} {digest}", (line,), None, program, MODEL, digest, version)

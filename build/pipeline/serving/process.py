@@ -23,8 +23,18 @@ PORT_TRIES = 3
 class Process:
     """One server that we started, and the keeper that ends it when we close or die."""
 
-    def __init__(self, command: list[str], environment: dict[str, str], links: dict[str, Path] | None = None):
+    def __init__(
+        self,
+        command: list[str],
+        environment: dict[str, str],
+        links: dict[str, Path] | None = None,
+        folders: dict[str, str] | None = None,
+    ):
+        """`links`: names in its folder that stand for others; `folders`: variables that name a folder in its own."""
         self.folder = Path(tempfile.mkdtemp(prefix="one-call-server-"))
+        for variable, name in (folders or {}).items():
+            (self.folder / name).mkdir()
+            environment = {**environment, variable: str(self.folder / name)}
         for name, target in (links or {}).items():
             (self.folder / name).symlink_to(target.resolve(), target_is_directory=True)
         self._keeper = subprocess.Popen(

@@ -28,7 +28,7 @@ class Server:
         self.kind, self.wire, self.provenance = kind, wire, provenance
         self.tokenizer = tokenizer  # the folder of the served tokenizer, where we have it
         self.route = route  # of a provider that `--ask` named
-        self._process = process
+        self.process = process
 
     @property
     def base_url(self) -> str:
@@ -57,10 +57,14 @@ class Server:
             return known or None
         return {"read": in_template(self.tokenizer, messages)} if self.tokenizer else None
 
+    def spoiled(self) -> "Server | None":
+        """For sabotage: the same with a model that is nearly the right one; None where no model of ours can be put in."""
+        return None
+
     def close(self) -> None:
         self.wire.close()
-        if self._process:
-            self._process.close()
+        if self.process:
+            self.process.close()
 
     def __enter__(self) -> "Server":
         return self

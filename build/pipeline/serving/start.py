@@ -24,9 +24,12 @@ from pipeline.serving.server import Server, describe
 CACHE_PAGES, STEP_TOKENS = 8, 512
 
 
-def begin_ollama(program: str, model: str, *, must_hold: bool = True) -> Starting[Server]:
+def begin_ollama(program: str, model: str, *, must_hold: bool = True, own_folder: bool = False) -> Starting[Server]:
+    """Spawn an `ollama` from PATH; with `own_folder` its models and keys are in its process's folder, and go with it."""
+
     def spawn(port: int) -> Process:
-        return Process([program, "serve"], {**os.environ, "OLLAMA_HOST": f"127.0.0.1:{port}"})
+        folders = {"OLLAMA_MODELS": "models", "HOME": "home"} if own_folder else {}
+        return Process([program, "serve"], {**os.environ, "OLLAMA_HOST": f"127.0.0.1:{port}"}, folders=folders)
 
     def take(url: str, process: Process) -> Server:
         wire = Ollama(url, model)
@@ -38,7 +41,7 @@ def begin_ollama(program: str, model: str, *, must_hold: bool = True) -> Startin
     return Starting(spawn, lambda port: f"Listening on 127.0.0.1:{port}", take)
 
 
-def begin_transformers(model_path: Path, command: list[str] | None = None) -> Starting[Server]:
+def begin_transformers(model_path: Path, model: str = EMBEDDED, command: list[str] | None = None) -> Starting[Server]:
     """Spawn `transformers serve` on the CPU in float32; the model is a link, so that no local path is in any answer."""
     flags = ["--continuous-batching", "--cb-num-blocks", str(CACHE_PAGES), "--cb-max-batch-tokens", str(STEP_TOKENS)]
     flags += ["--device", "cpu", "--dtype", "float32", "--host", "127.0.0.1"]
@@ -49,16 +52,18 @@ def begin_transformers(model_path: Path, command: list[str] | None = None) -> St
     for name in ("PYTHONPATH", "PYTHONWARNINGS"):
         environment.pop(name, None)
 
+    link = model.replace("/", "--")  # an owner's name would make it a folder in a folder
+
     def spawn(port: int) -> Process:
-        command_line = [*program, "serve", EMBEDDED, *flags, "--port", str(port)]
-        return Process(command_line, environment, {EMBEDDED: model_path})
+        command_line = [*program, "serve", link, *flags, "--port", str(port)]
+        return Process(command_line, environment, {link: model_path})
 
     def take(url: str, process: Process) -> Server:
-        wire = OpenAI(url, EMBEDDED)
+        wire = OpenAI(url, link)
         wire.get("/health")
         wire.complete("Hello", max_tokens=1, temperature=0)  # reserves the cache, and settles on greedy for good
         version = importlib.metadata.version("transformers")
-        known = describe("transformers serve", "transformers serve", version, EMBEDDED, digest_of(model_path))
+        known = describe("transformers serve", "transformers serve", version, model, digest_of(model_path))
         return Server(
             "transformers serve",
             wire,
