@@ -32,7 +32,12 @@ def own_lab(request):
 def test_five_ways_of_the_same_weights_give_the_same_tokens_and_numbers(own_lab, captured):
     data = captured(FIVE, own_lab)
     verdict = assert_holds(FIVE, data)
-    assert data["same_weights"] and len(data["steps"]) == 8 and verdict.measured.startswith("5 of 5 ways the same")
+    assert data["same_weights"] and verdict.measured.startswith("5 of 5 ways the same")
+    # random weights write tokens that are cut in another way when they come back as text: such steps are left out
+    asked = [
+        step for step in range(8) if own_lab.encode(own_lab.decode(prefix := own_lab.ids + own_lab.completion[:step])) == prefix
+    ]
+    assert [step["step"] for step in data["steps"]] == asked != []
     assert all(step["read"] == step["prefix"] for step in data["steps"])
 
 
