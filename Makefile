@@ -43,6 +43,7 @@ present: $(READY)
 	PYTHONPATH=build $(PY) -m pipeline.deck.present $(if $(DECK),--deck "$(DECK)")
 
 bench: $(READY)
+	@$(PYTHON) build/install.py $(VENV) build/bench-requirements.txt
 	$(PY) build/bench.py
 
 $(READY): build/requirements.txt build/constraints.txt
