@@ -8,9 +8,19 @@ ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\0": "\\0"}
 NARROW = "\u202f"  # a narrow no-break space, between a number and its unit
 
 
+def true_minus(number: str) -> str:
+    """A number's hyphen as the sign it stands for."""
+    return number.replace("-", "−")
+
+
+def signed(value: float, digits: int = 2) -> str:
+    """-1234.567 -> −1,234.57; what rounds to nothing has no sign."""
+    return true_minus(f"{value:z,.{digits}f}")
+
+
 def thousands(value: float) -> str:
     """1234567 -> 1,234,567."""
-    return f"{value:,.0f}" if float(value).is_integer() else f"{value:,}"
+    return true_minus(f"{value:z,.0f}" if float(value).is_integer() else f"{value:,}")
 
 
 def counted(number: int, noun: str) -> str:
@@ -20,12 +30,12 @@ def counted(number: int, noun: str) -> str:
 
 def percent(value: float, digits: int = 1) -> str:
     """0.305 -> 30.5%; what is neither nothing nor everything never rounds to it."""
-    least = 10.0**-digits
-    if 0 < value * 100 < least / 2:
-        return f"< {least:.{digits}f}%"
-    if 100 - least / 2 <= value * 100 < 100:
-        return f"> {100 - least:.{digits}f}%"
-    return f"{value * 100:.{digits}f}%"
+    least, shown = 10.0**-digits, signed(value * 100, digits)
+    if value > 0 and shown == signed(0, digits):
+        return f"< {signed(least, digits)}%"
+    if value < 1 and shown == signed(100, digits):
+        return f"> {signed(100 - least, digits)}%"
+    return f"{shown}%"
 
 
 def power_of_ten(exponent: int) -> str:
@@ -38,6 +48,7 @@ def scientific(value: float, digits: int = 2) -> str:
     if value == 0:
         return "0"
     mantissa, exponent = f"{value:.{digits - 1}e}".split("e")
+    mantissa = true_minus(mantissa)
     return f"{mantissa} × {power_of_ten(int(exponent))}" if int(exponent) else mantissa
 
 
@@ -46,7 +57,7 @@ def significant(value: float, digits: int = 3) -> str:
     if value == 0:
         return "0"
     places = digits - 1 - math.floor(math.log10(abs(value)))
-    return f"{round(value, places):,.{max(places, 0)}f}"
+    return signed(round(value, places), max(places, 0))
 
 
 def megabytes(count: float) -> str:
@@ -59,7 +70,7 @@ def kibibytes(count: float) -> str:
 
 def amount(value: float) -> str:
     """A difference for the eye: 0, 2.13, or 5.4 × 10⁻⁵."""
-    return f"{value:.3g}" if value == 0 or 0.01 <= value < 1000 else scientific(value)
+    return true_minus(f"{value:z.3g}") if value == 0 or 0.01 <= abs(value) < 1000 else scientific(value)
 
 
 def escaped(text: str, is_shown: Callable[[str], bool]) -> str:
@@ -75,6 +86,15 @@ def escaped(text: str, is_shown: Callable[[str], bool]) -> str:
 
 
 def shortened(text: str, room: int) -> str:
-    """`text` on one line of at most `room` characters."""
-    text = " ".join(text.split())
+    """`text` on one line of at most `room` characters, runs of space as one space."""
+    return cut(" ".join(text.split()), room)
+
+
+def first_line(text: str, room: int) -> str:
+    """The first line of `text` that says anything, in at most `room` characters."""
+    return shortened(next((line for line in text.splitlines() if line.strip()), ""), room)
+
+
+def cut(text: str, room: int) -> str:
+    """`text` as it is, or its first `room` - 1 characters and an ellipsis."""
     return text if len(text) <= room else text[: room - 1] + "…"

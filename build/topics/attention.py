@@ -16,6 +16,7 @@ from pipeline.errors import BadInput
 from pipeline.lab import Lab
 from pipeline.model.parts import enough_tokens
 from pipeline.slide import Data, Slide, Verdict, run_topic
+from pipeline.text import percent, signed
 
 ROW_BOUND = 1e-5  # a float32 softmax over at most 256 positions sums to 1 within a few 1e-7
 AHEAD_BOUND = 1e-4  # the same kernels on the same shapes: earlier positions move by nothing at all, or a few 1e-6
@@ -101,9 +102,9 @@ def draw_attention(canvas: Canvas, data: Data) -> None:
     pieces, rows = data["pieces"], np.array(data["rows"])
     count, start = len(rows), len(pieces) - len(rows)
     if data["one_back"] >= 0.5:
-        finding = f"this head spends {data['one_back']:.0%} of its attention on the one just before"
+        finding = f"this head spends {percent(data['one_back'], 0)} of its attention on the one just before"
     else:
-        finding = f"this head spends {data['looking_back']:.0%} of its attention on one token before"
+        finding = f"this head spends {percent(data['looking_back'], 0)} of its attention on one token before"
     body = canvas.titled(
         f"No token looks ahead: {finding}",
         "Each row is a token, each column one it may look at, in percent. Each whole row sums to 100.",
@@ -117,9 +118,10 @@ def draw_attention(canvas: Canvas, data: Data) -> None:
         )
         for share, cell in zip(rows[row, start:], cells[row][: row + 1], strict=False):
             canvas.box(cell.inset(1.5), fill=mix(BLUE, 0.04 + 0.96 * share), radius=1)
-            if cell.w > 2 * NOTE and share >= 0.01:
+            told = percent(share, 0).removesuffix("%")
+            if share >= 0.01 and canvas.width(told, NOTE) < cell.w - 3:
                 ink = "white" if share > 0.45 else INK
-                canvas.put(cell, f"{100 * share:.0f}", size=NOTE, align="center", color=ink)
+                canvas.put(cell, told, size=NOTE, align="center", color=ink)
     for piece, foot in zip(pieces[start:], Box(grid.x, feet.y, grid.w, feet.h).even_columns(count), strict=True):
         canvas.put_upright(foot, piece, color=GREY)
     canvas.put(grid.even_rows(count)[0], "not yet written", align="right", color=GREY)
@@ -137,7 +139,7 @@ def draw_last_row(canvas: Canvas, data: Data, beside: Box) -> None:
     canvas.put_tile(newest.columns(220, ...)[0], pieces[-1], accent=BLUE)
     canvas.put(looks, "it looks at", size=NOTE, color=GREY)
     best = np.argsort(-last, kind="stable")[:MOST_LOOKED_AT].tolist()
-    shares = [Bar(last[place], f"{last[place]:.0%}" if last[place] >= 0.01 else "< 1%") for place in best]
+    shares = [Bar(last[place], percent(last[place], 0)) for place in best]
     lanes = chart.even_rows(len(best), gap=GAP, most=50)
     tiles_and_bars(canvas, lanes, [pieces[place] for place in best], shares, tile=220, chosen=None, full=1)
 
@@ -208,7 +210,7 @@ def draw_every_logit(canvas: Canvas, data: Data) -> None:
     span = logits.max() - logits.min()
     heights = (logits.min() - 0.05 * span, logits.max() + 0.16 * span)
     plane = Plane.over(upper.columns(100, ...)[1], (0, len(logits)), heights)
-    ids, scores = ({value: f"{value:,.0f}".replace("-", "−") for value in scale.ticks(6)} for scale in (plane.across, plane.up))
+    ids, scores = ({value: signed(value, 0) for value in scale.ticks(6)} for scale in (plane.across, plane.up))
     plane.frame(canvas, ids, scores, across_name="token id", up_name="raw logit")
     canvas.dots([plane.at(*point) for point in enumerate(logits.tolist())], color=GREY, size=2.5, strength=0.35, z=1)
     label_best(canvas, plane, logits, data["best"])

@@ -4,24 +4,30 @@ They prove that the parameters shown are all there are, and that the last hidden
 the model.
 """
 
+import math
+from collections import defaultdict
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
 from pipeline.distributions import by_rank
 from pipeline.drawing.canvas import Canvas
-from pipeline.drawing.layout import BODY_BOTTOM, MARGIN, TILE, WIDTH, Box
-from pipeline.drawing.palette import BLUE, FAINT, GREY, INK, mix
+from pipeline.drawing.charts import Bar, bars
+from pipeline.drawing.layout import BODY, GAP, LABEL, LEADING, NOTE, PAD, TILE, TITLE, Box
+from pipeline.drawing.palette import BLUE, FAINT, GREY, INK, PALE
+from pipeline.drawing.sheet import Line
 from pipeline.lab import Lab
-from pipeline.model.parts import Anatomy, anatomy, enough_tokens, first_tensor, hidden_states, hooked
+from pipeline.model.parts import anatomy, enough_tokens, hidden_states
+from pipeline.model.stages import last_norm, run_through
 from pipeline.slide import Data, Slide, Verdict, run_topic
-from pipeline.text import counted, significant
+from pipeline.text import counted, percent, signed, significant
 
 NORM_BOUND = 1e-3  # float32 sums of a few hundred terms near 20 against float64 leave a few 1e-6; the layer before is 15 off
 SHOWN_POSITIONS = 14  # columns of a heat map: more would be too narrow for a token
 SHOWN_PARTS = 10  # rows of the anatomy: more would be too low to read
 SMALLEST_SPAN = 4  # the shades span at least this factor: lengths that hardly differ must look alike
+HIGHEST = 3  # logits told by hand
+ARROW, UPRIGHT = 86, 110  # pixels: between two stages, and under the shades for the tokens of their columns
 PLACES = 5_000  # numbers of the output matrix that the capture keeps
 
 
@@ -38,46 +44,6 @@ def capture_anatomy(lab: Lab) -> Data:
         "total": int(lab.model.num_parameters()),
         "tied": parts.head.weight is parts.table.weight,
     }
-
-
-def run_through(lab: Lab, parts: Anatomy) -> Data:
-    """What one call runs through, in order, with the shapes that hooks saw and the parameters that no stage before had."""
-    ran: dict[Any, tuple[list[int], list[int]]] = {}  # module -> shapes in and out, without the batch of one
-
-    def note(module: Any, args: tuple, kwargs: dict, output: Any) -> None:
-        into, out = (list(first_tensor(*value).shape[1:]) for value in ((args, kwargs), (output,)))
-        ran[module] = into, out
-
-    chain = {parts.table: "token table"}
-    chain |= {block: f"block {number}" for number, block in enumerate(parts.layers, 1)}
-    chain |= {parts.norm: "final norm", parts.head: "output matrix"}
-    others = (module for module in parts.backbone.children() if module not in chain and module is not parts.layers)
-    beside = [module for module in others if list(module.parameters())]
-    first = (named for block in parts.layers[:1] for named in block.named_modules())
-    inside = {module: name for name, module in first if list(module.parameters(recurse=False))}
-    with hooked([(module, note) for module in [*chain, *beside, *inside]]):
-        lab.logits(lab.ids)
-    seen: set[int] = set()
-
-    def stage(module: Any, name: str) -> Data:
-        new = {id(weight): weight.numel() for weight in module.parameters() if id(weight) not in seen}
-        seen.update(new)
-        into, out = ran[module]
-        return {"name": name, "into": into, "out": out, "parameters": sum(new.values()), "beside": module in beside}
-
-    table, *rest = chain.items()
-    tables = [(module, "position table" if hasattr(module, "num_embeddings") else type(module).__name__) for module in beside]
-    stages = [stage(module, name) for module, name in [table, *tables, *rest]]
-    block = [
-        {"name": inside[module], "into": into[-1], "out": out[-1], "parameters": own_parameters(module)}
-        for module, (into, out) in ran.items()
-        if module in inside
-    ]
-    return {"stages": stages, "block": block}
-
-
-def own_parameters(module: Any) -> int:
-    return sum(weight.numel() for weight in module.parameters(recurse=False))
 
 
 def oracle_anatomy(data: Data) -> Verdict:
@@ -113,58 +79,81 @@ def shape(numbers: list[int]) -> str:
 
 def draw_anatomy(canvas: Canvas, data: Data) -> None:
     blocks = [stage for stage in data["stages"] if stage["name"].startswith("block ")]
-    first, *beside = data["stages"][: data["stages"].index(blocks[0])]
-    norm, head = data["stages"][-2:]
     held = sum(block["parameters"] for block in blocks)
     alike = " of one build" if len({block["parameters"] for block in blocks}) == 1 < len(blocks) else ""
-    some = counted(len(blocks), "block")
-    canvas.headline(f"{data['total']:,} parameters, {held / data['total']:.0%} of them in {some}{alike}")
-    canvas.reading("Above: what one call runs through, the shapes it hands on, the parameters it holds. Below: one block opened.")
+    body = canvas.titled(
+        f"{data['total']:,} parameters, {percent(held / data['total'], 0)} of them in {counted(len(blocks), 'block')}{alike}",
+        "What one call runs through and the shapes it hands on; the bar: all parameters, to scale; below it one block, opened.",
+    )
+    chain = stations(data, blocks)
+    upper, counts, bar, fan, lower = body.rows(100, BODY * LEADING, 64, 40, ..., gap=GAP / 2)
+    ids, *boxes = upper.columns(130, *[...] * len(chain), gap=ARROW)
+    canvas.stack(ids, Line(f"token id{'s' * (data['ids'] > 1)}", NOTE, GREY), Line(f"{data['ids']}", weight="bold"))
+    for number, ((name, gives, size), box, left) in enumerate(zip(chain, boxes, [ids, *boxes], strict=False)):
+        blue = number == 1
+        canvas.box(box, fill=canvas.tint(BLUE) if blue else FAINT)
+        lines = Line(name, TITLE, weight="bold"), Line(f"gives {shape(gives)}", color=GREY)
+        canvas.stack(box.inset(GAP, 0), *lines, align="center")
+        canvas.arrow(left.inset(-GAP).east, box.inset(-GAP).west)
+        note = "shares the token table" if number == 3 and data["tied"] else f"{size:,}"
+        canvas.put(Box(box.x, counts.y, box.w, counts.h), note, color=BLUE if blue else GREY, align="center")
+    cell = draw_shares(canvas, bar, [size for _, _, size in chain], len(blocks))
+    for near, far in (((cell.x, fan.y), (lower.x, fan.bottom)), ((cell.right, fan.y), (lower.right, fan.bottom))):
+        canvas.line([near, far], color=canvas.tint(BLUE, 0.4), z=0)
+    draw_block(canvas, data["block"], lower)
+
+
+def stations(data: Data, blocks: list[Data]) -> list[tuple[str, list[int], int]]:
+    """Where the call passes, the blocks as one: a name, the shape handed on, the parameters held."""
+    first, *beside = data["stages"][: data["stages"].index(blocks[0])]
+    norm, head = data["stages"][-2:]
     tables = " + ".join([first["name"], *(stage["name"] for stage in beside)])
-    columns = [
+    return [
         (tables, first["out"], first["parameters"] + sum(stage["parameters"] for stage in beside)),
-        (some, blocks[-1]["out"], held),
+        (counted(len(blocks), "block"), blocks[-1]["out"], sum(block["parameters"] for block in blocks)),
         ("final norm", norm["out"], norm["parameters"]),
         ("output matrix", head["out"], head["parameters"]),
     ]
-    width, gap, top, high = 340, 86, 240, 130
-    left = MARGIN + 156
-    canvas.text(MARGIN, top + high / 2 - 18, f"token id{'s' * (data['ids'] > 1)}", size=24, color=GREY)
-    canvas.text(MARGIN, top + high / 2 + 18, f"{data['ids']}", size=28, weight="bold")
-    for number, (name, gives, size) in enumerate(columns):
-        x, blue = left + number * (width + gap), number == 1
-        for behind in (2, 1) if blue and len(blocks) > 1 else ():
-            canvas.box(Box(x + 9 * behind, top - 9 * behind, width, high), fill=mix(BLUE, 0.12), edge=canvas.paper)
-        canvas.box(Box(x, top, width, high), fill=mix(BLUE, 0.18) if blue else FAINT, z=2)
-        canvas.text(x + width / 2, top + 44, name, size=30, weight="bold", align="center", wrap=width - 20, lines=1, smallest=24)
-        canvas.text(x + width / 2, top + 92, f"gives {shape(gives)}", size=26, color=GREY, align="center")
-        canvas.arrow((x - (gap if number else 70) + 22, top + high / 2), (x - 10, top + high / 2), color=INK, width=3)
-        note = "shares the token table" if number == 3 and data["tied"] else f"{size:,}"
-        canvas.text(x + width / 2, top + high + 32, note, size=28, color=BLUE if blue else GREY, align="center")
-    draw_block(canvas, data["block"], left + width + gap, top + high + 58, width)
 
 
-def draw_block(canvas: Canvas, block: list[Data], x: float, y: float, width: float) -> None:
-    """The parts of one block in the order they run, opened out from its box (x, y, width) above."""
-    floor, bar = 500, 980
-    for near, far in ((x, MARGIN), (x + width, WIDTH - MARGIN)):
-        canvas.line([(near, y), (near, y + 12), (far, floor - 12), (far, floor)], color=mix(BLUE, 0.4), z=0)
+def draw_shares(canvas: Canvas, bar: Box, sizes: list[int], blocks: int) -> Box:
+    """All parameters as one bar, the blocks in blue, cell by cell; returns the first block's cell."""
+    parts = bar.columns(*(bar.w * size / sum(sizes) for size in sizes))
+    cells = parts[1].even_columns(blocks, gap=3 if parts[1].w / blocks > 12 else 1)
+    for number, part in enumerate(parts):
+        for cell in cells if number == 1 else [part] if part.w else []:
+            canvas.box(cell, fill=canvas.tint(BLUE, 0.6) if number == 1 else PALE, radius=0)
+        told = percent(part.w / bar.w, 0)
+        width = canvas.width(told, BODY, weight="bold") + GAP
+        if part.w > width:
+            canvas.box(part.place(width, part.h), fill=canvas.tint(BLUE, 0.6) if number == 1 else PALE, radius=0)
+            canvas.put(part, told, weight="bold", align="center", color="white" if number == 1 else INK)
+    return cells[0]
+
+
+def draw_block(canvas: Canvas, block: list[Data], box: Box) -> None:
+    """The parts of one block in the order they run; those of its larger half, attention or MLP, in blue."""
     total = sum(part["parameters"] for part in block)
-    canvas.text(MARGIN + 24, floor + 24, f"inside one block: {total:,} parameters", size=28, weight="bold", color=BLUE)
-    largest = max(part["parameters"] for part in block)
+    halves: dict[str, int] = defaultdict(int)  # by the first name of their parts: self_attn.q_proj
+    for part in block:
+        if "." in part["name"]:
+            halves[part["name"].partition(".")[0]] += part["parameters"]
+    ranked = sorted(halves, key=lambda half: -halves[half])
     kept = sorted(block, key=lambda part: -part["parameters"])[:SHOWN_PARTS]
     shown = [part for part in block if part in kept]
-    top, pitch = floor + 56, min(56.0, (BODY_BOTTOM - floor - 56) / len(shown))
-    for row, part in enumerate(shown):
-        middle = top + (row + 0.5) * pitch
-        canvas.text(MARGIN + 24, middle, part["name"], size=22, mono=True, wrap=420, lines=1, smallest=22)
-        canvas.text(MARGIN + 640, middle, f"{part['into']:,} → {part['out']:,}", size=24, color=GREY, align="right")
-        length = max(bar * part["parameters"] / largest, 2)
-        canvas.box(Box(MARGIN + 670, middle - 0.36 * pitch, length, 0.72 * pitch), fill=BLUE, radius=1)
-        canvas.text(MARGIN + 686 + length, middle, f"{part['parameters']:,}", size=24, color=BLUE)
+    head, table = box.rows(BODY * LEADING, ...)
+    shares = " and ".join(f"{percent(halves[half] / total, 0)} in {half}" for half in ranked)
+    canvas.put(head, f"one block: {total:,} parameters{', ' if shares else ''}{shares}", weight="bold", color=BLUE)
     if len(shown) < len(block):
-        note = f"the {len(shown)} largest of {len(block)} parts"
-        canvas.text(WIDTH - MARGIN - 24, floor + 24, note, size=22, color=GREY, align="right")
+        canvas.put(head, f"the {len(shown)} largest of {len(block)} parts", size=LABEL, color=GREY, align="right")
+    lanes = [lane.columns(420, 190, ..., gap=PAD) for lane in table.even_rows(len(shown), most=56)]
+    rows = []
+    for part, (name, shapes, _) in zip(shown, lanes, strict=True):
+        canvas.put(name, part["name"], size=LABEL, mono=True)
+        canvas.put(shapes, f"{part['into']:,} → {part['out']:,}", size=NOTE, color=GREY, align="right")
+        blue = not ranked or part["name"].partition(".")[0] == ranked[0]
+        rows.append(Bar(part["parameters"], f"{part['parameters']:,}", *(BLUE,) if blue else (canvas.tint(BLUE, 0.4), INK)))
+    bars(canvas, [lane for *_, lane in lanes], rows, rim=0.14)
 
 
 # --- hidden states ---
@@ -176,25 +165,12 @@ def capture_hidden(lab: Lab) -> Data:
     states = hidden_states(lab, seen)  # [layers + 1, n, width]
     model = lab.next_logits(seen)
     ids = by_rank(model)[: max(4, min(24, PLACES // states.shape[-1]))].tolist()
-    torch = lab.torch
-    rms = "rms" in type(parts.norm).__name__.lower()
-    eps = float(getattr(parts.norm, "variance_epsilon", getattr(parts.norm, "eps", 1e-5)))
-    with torch.inference_mode():
-        # an RMS norm hands back its own scale for a vector of ones, however it stores it
-        ones = torch.ones(1, states.shape[-1])
-        weight = parts.norm(ones)[0] * (1 + eps) ** 0.5 if rms else getattr(parts.norm, "weight", ones[0])
-    bias = getattr(parts.norm, "bias", None)
     return {
         "norms": np.linalg.norm(states, axis=-1),  # [layers + 1, n]
         "pieces": lab.pieces(seen),
         "last_state": states[-1, -1],
         "last_but_one_state": states[-2, -1],
-        "norm": {
-            "kind": "rms" if rms else "layer",
-            "weight": weight.detach(),
-            "bias": None if bias is None else bias.detach(),
-            "eps": eps,
-        },
+        "norm": last_norm(lab, parts),
         "scale": parts.scale,
         "ids": ids,
         "candidates": lab.pieces(ids),
@@ -230,59 +206,70 @@ def sabotage_hidden(data: Data, lab: Lab) -> Data:
 
 
 def draw_hidden(canvas: Canvas, data: Data) -> None:
-    norms, pieces = np.array(data["norms"]), data["pieces"]
+    norms = np.array(data["norms"])  # [layers + 1, n]
     growth = norms[-1, -1] / norms[0, -1]
-    times = f"{growth:,.0f}" if growth >= 10 else f"{growth:.1f}"
-    canvas.headline(f"Layer by layer each token's vector is added to: the last one ends {times} times as long")
-    canvas.reading(
-        "One column per token, one row per layer, the token table at the bottom. The stronger the blue, the longer the vector."
+    times = signed(growth, 0 if growth >= 10 else 1)
+    body = canvas.titled(
+        f"Layer by layer a token's vector is added to: the last one ends {times} times as long",
+        "Left: how long the last token's vector is after each layer. Right: all tokens; the stronger the blue, the longer.",
     )
+    tower, beside = body.columns(..., 700, gap=4 * PAD)
+    draw_tower(canvas, norms[:, -1], data["pieces"][-1], tower)
+    grid, table = beside.rows(..., 230, gap=PAD)
+    draw_lengths(canvas, norms, data["pieces"], grid)
+    draw_by_hand(canvas, data, table)
+
+
+def draw_tower(canvas: Canvas, lengths: np.ndarray, piece: str, box: Box) -> None:
+    """One bar per layer, as long as the vector: the token at the foot, the last layer on top."""
+    floors, foot = box.rows(..., NOTE * TILE, gap=GAP)
+    names, tower = floors.columns(150, ..., gap=GAP)
+    lanes = tower.even_rows(len(lengths))[::-1]
+    every = math.ceil(len(lengths) * LABEL * LEADING / floors.h)  # floors between two that are named
+    last, rows = len(lengths) - 1, []
+    for layer, (length, lane) in enumerate(zip(lengths, lanes, strict=True)):
+        told = layer in (0, last) or (layer % every == 0 and layer <= last - every)
+        color = BLUE if layer == last else canvas.tint(BLUE, 0.5)
+        rows.append(Bar(length, significant(length) if told else "", color, BLUE if layer == last else INK))
+        if told:
+            name = Box(names.x, lane.y, names.w, lane.h)
+            canvas.put(name, f"layer {layer}" if layer else "token table", size=LABEL, color=GREY, align="right")
+    bars(canvas, lanes, rows, size=LABEL, rim=0.12, axis=True)
+    tile = Box(tower.x, foot.y, min(tower.w, canvas.tile_width(piece, NOTE)), foot.h)
+    canvas.put_tile(tile, piece, size=NOTE, accent=BLUE)
+
+
+def draw_lengths(canvas: Canvas, norms: np.ndarray, pieces: list[str], box: Box) -> None:
+    """The lengths of all tokens after all layers as shades, and where the longest vector stands."""
+    low = np.log(norms.min())
+    high = max(np.log(norms.max()), low + np.log(SMALLEST_SPAN))
     shown = list(range(len(pieces)))
     if len(shown) > SHOWN_POSITIONS:
         shown = [0, *range(len(pieces) - SHOWN_POSITIONS + 1, len(pieces))]
-    left, top, bottom, right = 230, 230, 880, 1430
-    cut = 30 if len(shown) < len(pieces) else 0  # the gap where tokens are left out
-    column, row = min(220, (right - left - cut) / len(shown)), (bottom - top) / len(norms)
-    low = np.log(norms.min())
-    high = max(np.log(norms.max()), low + np.log(SMALLEST_SPAN))
-    for place, position in enumerate(shown):
-        x = left + place * column + (cut if place else 0)
-        for layer, length in enumerate(norms[:, position]):
-            shade = mix(BLUE, 0.05 + 0.95 * (np.log(length) - low) / (high - low))
-            canvas.box(Box(x, bottom - (layer + 1) * row, column - 3, row - 2), fill=shade, radius=0)
-        canvas.put_tile(Box(x, bottom + 14, column - 3, TILE * 24), pieces[position], size=24)
-    if len(shown) < len(pieces):
-        canvas.text(left, bottom + 76, f"the first token, then the last {len(shown) - 1} of {len(pieces)}", size=22, color=GREY)
-    canvas.text(left - 20, bottom - row / 2, "token table", size=22, color=GREY, align="right")
-    canvas.text(left - 20, top + row / 2, f"layer {len(norms) - 1}", size=22, color=GREY, align="right")
-    x = left + cut + len(shown) * column + 60
-    canvas.text(x, top + 20, "length of the vector", size=24, color=GREY, wrap=WIDTH - MARGIN - x)
-    for number in range(5):
-        share = 1 - number / 4
-        y = top + 62 + number * 62
-        canvas.box(Box(x, y, 56, 56), fill=mix(BLUE, 0.05 + 0.95 * share), radius=2)
-        length = np.exp(low + share * (high - low))
-        canvas.text(x + 72, y + 28, f"{length:,.0f}" if length >= 99.95 else f"{length:#.3g}", size=24)
+    head, cells, feet = box.rows(NOTE * LEADING, ..., UPRIGHT, gap=GAP / 2)
+    shades = 0.05 + 0.95 * (np.log(norms[::-1, shown]) - low) / (high - low)
+    canvas.mesh(cells, [[canvas.tint(BLUE, shade) for shade in row] for row in shades.tolist()], seam=1)
+    for position, spot in zip(shown, feet.even_columns(len(shown)), strict=True):
+        canvas.put_upright(spot, pieces[position], color=BLUE if position == len(pieces) - 1 else GREY)
     most, place = (int(index) for index in np.unravel_index(norms.argmax(), norms.shape))
-    where = "in the token table" if most == 0 else f"after layer {most}"
-    room = WIDTH - MARGIN - x
-    canvas.text(x, top + 396, f"longest: token {place + 1}, {where}", size=24, color=GREY, wrap=room, lines=1, smallest=22)
-    grown = f"last token: {significant(norms[0, -1])} grows to {significant(norms[-1, -1])}"
-    canvas.text(x, top + 436, grown, size=24, color=GREY, wrap=room, lines=1, smallest=22)
-    draw_by_hand(canvas, data, x, top + 500, room)
+    where = f"after layer {most}" if most else "in the token table"
+    canvas.put(head, f"longest: {significant(norms.max())}, token {place + 1}, {where}", size=NOTE, color=GREY)
+    if len(shown) < len(pieces):
+        canvas.put(head, f"first, then the last {len(shown) - 1} of {len(pieces)}", size=LABEL, color=GREY, align="right")
 
 
-def draw_by_hand(canvas: Canvas, data: Data, x: float, y: float, room: float) -> None:
-    """The highest logits computed from the vector at the top right, beside the model's own."""
-    canvas.text(x, y, "logits from the last vector", size=24, weight="bold", wrap=room)
-    canvas.text(x + room - 105, y + 36, "by hand", size=22, color=GREY, align="right")
-    canvas.text(x + room, y + 36, "model", size=22, color=GREY, align="right")
-    by_hand = logits_by_hand(data)
-    for row in range(3):
-        top = y + 58 + row * 48
-        canvas.put_tile(Box(x, top, room - 215, TILE * 22), data["candidates"][row], size=22)
-        for shift, value in ((105, by_hand[row]), (0, data["model_logits"][row])):
-            canvas.text(x + room - shift, top + 20, f"{value:.2f}".replace("-", "−"), size=24, align="right")
+def draw_by_hand(canvas: Canvas, data: Data, box: Box) -> None:
+    """The highest logits computed from the last token's last vector, beside the model's own."""
+    head, *lanes = box.rows(NOTE * LEADING, *[...] * HIGHEST, gap=GAP)
+    title, *names = head.columns(..., 130, 130)
+    canvas.put(title, "logits from its top vector", size=NOTE, weight="bold")
+    for spot, name in zip(names, ("by hand", "model"), strict=True):
+        canvas.put(spot, name, size=NOTE, color=GREY, align="right")
+    for lane, piece, *values in zip(lanes, data["candidates"], logits_by_hand(data), data["model_logits"], strict=False):
+        tile, *spots = lane.columns(..., 130, 130)
+        canvas.put_tile(tile.place(min(tile.w, canvas.tile_width(piece)), min(tile.h, BODY * TILE), "left"), piece)
+        for spot, value in zip(spots, values, strict=True):
+            canvas.put(spot, signed(value), align="right")
 
 
 SLIDES = [

@@ -5,13 +5,13 @@ it needs no model and no server.
 """
 
 import copy
-import json
 from urllib.parse import urlsplit
 
 from pipeline.drawing.canvas import Canvas
 from pipeline.drawing.layout import GAP, PAD, Box
 from pipeline.drawing.palette import BLUE, GREY, INK, ORANGE
 from pipeline.lab import Lab
+from pipeline.serving.messages import chat_call, differing, spelled_out
 from pipeline.slide import Data, Slide, Verdict, run_topic
 
 FIELDS = ("base_url", "api_key", "model", "path", "messages", "temperature", "max_tokens")  # in the order drawn
@@ -20,27 +20,22 @@ SIDES = (260, ..., ...)  # the name of a field, the local call, the hosted one
 HEAD = 70  # pixels over what a machine holds, for its name
 
 
-def shared(lab: Lab) -> Data:
-    """What is the same in every call of the slide."""
-    messages = [{"role": "user", "content": lab.sentence}]
-    return {"path": "/chat/completions", "messages": messages, "temperature": 0, "max_tokens": 8}
-
-
 def capture_same_call(lab: Lab) -> Data:
+    call = chat_call(lab.sentence)
     return {
-        "local": {"base_url": "http://127.0.0.1:11434/v1", "api_key": "any text", "model": "qwen2.5:0.5b", **shared(lab)},
-        "hosted": {"base_url": "https://provider.example/v1", "api_key": "$PROVIDER_KEY", "model": "their-model", **shared(lab)},
+        "local": {"base_url": "http://127.0.0.1:11434/v1", "api_key": "any text", "model": "qwen2.5:0.5b", **call},
+        "hosted": {"base_url": "https://provider.example/v1", "api_key": "$PROVIDER_KEY", "model": "their-model", **call},
     }
 
 
 def oracle_same_call(data: Data) -> Verdict:
     local, hosted = data["local"], data["hosted"]
-    differ = tuple(field for field in FIELDS if local[field] != hosted[field])
+    differ = differing(local, hosted)
     loopback = [urlsplit(request["base_url"]).hostname == "127.0.0.1" for request in (local, hosted)]
     placeholder = hosted["api_key"].startswith("$")  # a variable's name, never a key
     return Verdict(
-        differ == DIFFERING and loopback == [True, False] and placeholder and local.keys() == hosted.keys() == set(FIELDS),
-        f"they differ in {', '.join(differ)}",
+        differ == set(DIFFERING) and loopback == [True, False] and placeholder and local.keys() == hosted.keys() == set(FIELDS),
+        f"they differ in {', '.join(field for field in FIELDS if field in differ)}",
         f"exactly these {len(DIFFERING)} of {len(FIELDS)} fields",
     )
 
@@ -54,7 +49,7 @@ def sabotage_same_call(data: Data, lab: Lab) -> Data:
 
 def draw_same_call(canvas: Canvas, data: Data) -> None:
     local, hosted = data["local"], data["hosted"]
-    differ = [field for field in FIELDS if local[field] != hosted[field]]
+    differ = differing(local, hosted)
     body = canvas.titled(
         f"Local or hosted, it is the same call: {len(differ)} of {len(FIELDS)} fields differ",
         "Above: where the weights live. Below: the two requests, field by field; what they share is grey.",
@@ -74,15 +69,11 @@ def draw_same_call(canvas: Canvas, data: Data) -> None:
         canvas.put(name, field, mono=True, color=GREY if same else INK)
         if same:
             both = canvas.box(left.until(right), edge=GREY, width=1)
-            canvas.put(both.inset(PAD, 0), written(local[field]), mono=True, color=GREY)
+            canvas.put(both.inset(PAD, 0), spelled_out(local[field]), mono=True, color=GREY)
             continue
         for box, color, request in ((left, BLUE, local), (right, ORANGE, hosted)):
             canvas.box(box, fill=canvas.tint(color), edge=color, width=2)
             canvas.put(box.inset(PAD, 0), str(request[field]), mono=True, weight="bold", color=color)
-
-
-def written(value: object) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def draw_machine(canvas: Canvas, box: Box, color: str, name: str) -> None:

@@ -4,17 +4,20 @@ They prove that NumPy ranks the scores as torch does, that a softmax in float64 
 the last row of the logit lens is the model's own answer. They need the model.
 """
 
+import math
+
 import numpy as np
 
 from pipeline.distributions import by_rank, seven_digits, smallest_prefix, softmax
 from pipeline.drawing.canvas import Canvas
 from pipeline.drawing.charts import Bar, Plane, tiles_and_bars
-from pipeline.drawing.layout import BODY_BOTTOM, BODY_TOP, MARGIN, NOTE, TILE, Box
-from pipeline.drawing.palette import BLUE, FAINT, GREY, INK, PALE, mix
+from pipeline.drawing.fonts import quoted
+from pipeline.drawing.layout import GAP, LABEL, NOTE, PAD, TILE, Box
+from pipeline.drawing.palette import BLUE, GREY, INK, PALE
 from pipeline.lab import Lab
 from pipeline.model.parts import anatomy, hidden_states
 from pipeline.slide import Data, Slide, Verdict, run_topic
-from pipeline.text import counted, power_of_ten
+from pipeline.text import counted, percent, power_of_ten, signed
 
 TOP = 15
 SAMPLE = 300  # ids whose raw scores are kept: the highest, and others spread over the vocabulary
@@ -22,8 +25,8 @@ SHARES = (0.5, 0.9, 0.99)
 CONSTANT = 100.0
 RELATIVE_BOUND = 1e-9  # two float64 softmaxes over 50,000 terms: rounding leaves about 1e-13
 LENS_BOUND = 1e-3  # float32 scores near 20, the same modules called once more: nothing or a few 1e-6
-ONE_COLUMN = 16  # layers that one column has room for
-ROWS = 32  # layers shown: more are thinned out evenly
+TAG_ROWS, TICKS = 3, 15  # of the lens: rows of tiles over it, layers named under it
+AXIS, LONGEST = 80, 260  # pixels: room for a scale and its name, the widest of those tiles
 
 
 # --- the highest scores ---
@@ -61,15 +64,10 @@ def sabotage_top_scores(data: Data, lab: Lab) -> Data:
     return {**data, "sample_logits": logits}
 
 
-def signed(number: str) -> str:
-    """A true minus for a hyphen."""
-    return number.replace("-", "−")
-
-
 def draw_top_scores(canvas: Canvas, data: Data) -> None:
     score = dict(zip(data["sample_ids"], data["sample_logits"], strict=True))
     scores = [score[token_id] for token_id in data["torch_order"]]
-    highest, middle = signed(f"{scores[0]:z.1f}"), signed(f"{data['median']:z.1f}")
+    highest, middle = signed(scores[0], 1), signed(data["median"], 1)
     body = canvas.titled(
         f"Raw scores, no unit, no sum: the highest is {highest}, the middle of all is {middle}",
         f"The {TOP} highest of {data['vocabulary']:,} logits. A bar starts at the median score of the vocabulary.",
@@ -78,7 +76,7 @@ def draw_top_scores(canvas: Canvas, data: Data) -> None:
     for row, (number, _) in enumerate(lanes, 1):
         canvas.put(number, f"{row}", size=NOTE, color=GREY)
     colors = [(BLUE, BLUE), *[(PALE, GREY)] * (TOP - 1)]
-    shown = [Bar(value - data["median"], signed(f"{value:.2f}"), *color) for value, color in zip(scores, colors, strict=True)]
+    shown = [Bar(value - data["median"], signed(value), *color) for value, color in zip(scores, colors, strict=True)]
     tiles_and_bars(canvas, [lane for _, lane in lanes], data["pieces"], shown, tile=260)
 
 
@@ -132,7 +130,7 @@ def draw_by_rank(canvas: Canvas, data: Data) -> None:
     size = len(data["logits"])
     tokens = counted(half["tokens"], "token")
     body = canvas.titled(
-        f"Half the probability sits on {tokens}, {most['share']:.0%} on {most['tokens']:,} of {size:,}",
+        f"Half the probability sits on {tokens}, {percent(most['share'], 0)} on {most['tokens']:,} of {size:,}",
         "All tokens, from the most to the least probable. Ranks and probabilities run in powers of ten.",
     )
     upper, lower = body.rows(30, ..., 80)[1].columns(190, ...)[1].grid(2, 1, gap=60)
@@ -159,7 +157,7 @@ def label_holding(canvas: Canvas, plane: Plane, holding: list[Data]) -> None:
         x, y = plane.at(row["tokens"], row["share"])
         canvas.dots([(x, y)], color=INK, size=12)
         right = x < plane.box.x + 0.75 * plane.box.w
-        text = f"{row['tokens']:,} hold{'s' * (row['tokens'] == 1)} {row['share']:.0%}"
+        text = f"{row['tokens']:,} hold{'s' * (row['tokens'] == 1)} {percent(row['share'], 0)}"
         # right of a point the curve runs above it, left of it below; over the highest there is room on both sides
         y += -34 if row["share"] > 0.95 else NOTE if right else -NOTE
         side = NOTE if right else -NOTE
@@ -183,13 +181,15 @@ def lens(lab: Lab, with_norm: bool) -> Data:
     sample = np.union1d(by_rank(model)[:20], np.linspace(0, len(model) - 1, 200).astype(int))
     best = scores.argmax(axis=-1).tolist()
     shares = [float(lab.softmax(row)[token_id]) for row, token_id in zip(scores, best, strict=True)]
+    answer = int(model.argmax())
+    ranks = [by_rank(row).tolist().index(answer) + 1 for row in scores]
     rows = [
-        {"layer": layer, "id": token_id, "text": text, "probability": share}
-        for layer, (token_id, text, share) in enumerate(zip(best, lab.pieces(best), shares, strict=True))
+        {"layer": layer, "id": token_id, "text": text, "probability": share, "rank": rank}
+        for layer, (token_id, text, share, rank) in enumerate(zip(best, lab.pieces(best), shares, ranks, strict=True))
     ]
     return {
         "rows": rows,
-        "answer": int(model.argmax()),
+        "answer": answer,
         "last_row_logits": scores[-1][sample],
         "model_logits": model[sample],
         "gap": float(np.diff(np.sort(model)[-2:])[0]),
@@ -198,9 +198,13 @@ def lens(lab: Lab, with_norm: bool) -> Data:
 
 def oracle_lens(data: Data) -> Verdict:
     apart = float(np.abs(np.array(data["last_row_logits"]) - np.array(data["model_logits"])).max())
-    same = data["rows"][-1]["id"] == data["answer"] or data["gap"] < LENS_BOUND  # a tie has no one answer
+    *rows, last = data["rows"]
+    same = (last["id"] == data["answer"] and last["rank"] == 1) or data["gap"] < LENS_BOUND  # a tie has no one answer
+    ranked = all(row["rank"] >= 1 and (row["rank"] == 1) == (row["id"] == data["answer"]) for row in rows)
     return Verdict(
-        apart < LENS_BOUND and same, f"last row against the model: max |Δ| {apart:.1e}", f"< {LENS_BOUND:.0e}, same token"
+        apart < LENS_BOUND and same and ranked,
+        f"last row against the model: max |Δ| {apart:.1e}",
+        f"< {LENS_BOUND:.0e}, same token",
     )
 
 
@@ -210,38 +214,50 @@ def sabotage_lens(data: Data, lab: Lab) -> Data:
 
 
 def draw_lens(canvas: Canvas, data: Data) -> None:
-    rows, answer = data["rows"], data["rows"][-1]["id"]
-    since = len(rows) - next((i for i, row in enumerate(reversed(rows)) if row["id"] != answer), len(rows))
-    if since == len(rows) - 1:
-        finding = f"only the last of {since} layers says what the model answers"
+    rows, last, layers = data["rows"], data["rows"][-1], len(data["rows"]) - 1
+    since = next(row["layer"] for row in rows if all(later["id"] == last["id"] for later in rows[row["layer"] :]))
+    if since == layers:
+        finding = f"only the last of {layers} layers puts {quoted(last['text'])} first"
     else:
-        finding = f"its answer stands from layer {since} of {len(rows) - 1} on" if since else "its answer stands from the start"
-    canvas.headline(f"Read layer by layer, {finding}")
-    canvas.reading(
-        "Each row: one layer's state read as if it were the last; its top token and probability. Blue is the final answer."
+        start = f"layer {since} of {layers}" if since else "the start"
+        finding = f"{quoted(last['text'])} comes first from {start} on"
+    body = canvas.titled(
+        f"Read layer by layer, {finding}",
+        "Each layer's state read as if it were the last. A dot: where it ranks the final answer. A tile: its own favourite.",
     )
-    keep = np.unique(np.linspace(0, len(rows) - 1, min(ROWS, len(rows))).round().astype(int)).tolist()
-    columns = 1 if len(keep) <= ONE_COLUMN else 2
-    per_column = -(-len(keep) // columns)
-    room = BODY_BOTTOM - BODY_TOP - 6
-    pitch = min(150.0, room / per_column) if columns == 1 else min(70.0, room / per_column)
-    size = min(36.0, max(22.0, 0.42 * pitch)) if columns == 1 else 22.0
-    top = BODY_TOP + (room - pitch * per_column) / 2
-    longest = (330 if columns == 2 else 1000) / max(rows[index]["probability"] for index in keep)
-    for place, index in enumerate(keep):
-        row = rows[index]
-        x, y = MARGIN + (place // per_column) * 920, top + (place % per_column) * pitch
-        final = row["id"] == answer
-        name = "token table" if index == 0 else f"layer {index}"
-        middle, bar = y + 0.9 * size, x + 6.5 * size + 281
-        canvas.text(x, middle, name, size=size, color=INK if final else GREY)
-        canvas.put_tile(
-            Box(x + 6.5 * size + 7, y, 260, TILE * size), row["text"], size=size, fill=mix(BLUE, 0.18) if final else FAINT
-        )
-        length = max(longest * row["probability"], 2)
-        canvas.box(Box(bar, y + 0.25 * size, length, 1.3 * size), fill=BLUE if final else PALE, radius=2)
-        share = f"{row['probability']:.0%}" if row["probability"] >= 0.01 else "< 1%"
-        canvas.text(bar + length + 12, middle, share, size=size, color=BLUE if final else GREY)
+    tags, chart, _ = body.rows(TAG_ROWS * (TILE * NOTE + GAP), ..., AXIS, gap=GAP)
+    lowest = 10 ** math.ceil(math.log10(max(10, *(row["rank"] for row in rows))))
+    plane = Plane.over(chart.columns(AXIS + 4 * LABEL, ..., 4 * PAD)[1], (0, layers), (lowest, 1), log_up=True)
+    ticks = {10.0**power: f"{10**power:,}" for power in range(round(math.log10(lowest)) + 1)}
+    across = {float(layer): f"{layer}" for layer in range(0, layers + 1, math.ceil(layers / TICKS))}
+    plane.frame(canvas, across, ticks, across_name="layer; 0 is the token table", up_name="rank of the answer")
+    points = [(row["layer"], row["rank"]) for row in rows]
+    plane.curve(canvas, points, width=3)
+    canvas.dots([plane.at(*point) for point in points], size=12)
+    canvas.dots([plane.at(*points[-1])], size=24)
+    draw_favourites(canvas, rows, plane, tags)
+
+
+def draw_favourites(canvas: Canvas, rows: list[Data], plane: Plane, tags: Box) -> None:
+    """A tile over the layer at which another token comes first, the last one always, the others where there is room."""
+    changes = [row for before, row in zip([{"id": None}, *rows], rows, strict=False) if row["id"] != before["id"]]
+    lanes = tags.even_rows(TAG_ROWS, gap=GAP)
+    ends = [tags.x] * TAG_ROWS  # where each lane is free from
+    widths = [min(canvas.tile_width(row["text"], NOTE), LONGEST) for row in changes]
+    starts = [min(plane.at(row["layer"], 1)[0] - GAP, tags.right - width) for row, width in zip(changes, widths, strict=True)]
+    for row, start, width in zip(changes, starts, widths, strict=True):
+        final = row is changes[-1]
+        # no line may run through a tile: those to the left of it that reach over it lie higher
+        free = [lane for lane in range(TAG_ROWS) if max(ends[lane:]) <= start]
+        if final:
+            free = [TAG_ROWS - 1]
+        elif not free or (free[0] == TAG_ROWS - 1 and start + width + GAP > starts[-1]):
+            continue
+        spot = Box(start, lanes[free[0]].y, width, TILE * NOTE)
+        ends[free[0]] = spot.right + GAP
+        canvas.put_tile(spot, row["text"], size=NOTE, accent=BLUE if row["id"] == rows[-1]["id"] else None)
+        x, y = plane.at(row["layer"], row["rank"])
+        canvas.line([(x, spot.bottom), (x, y)], color=PALE, width=1.5, z=0)
 
 
 SLIDES = [

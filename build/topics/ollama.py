@@ -24,7 +24,7 @@ from pipeline.serving.dialects import Ollama
 from pipeline.serving.messages import VARIES, reported, settle
 from pipeline.serving.timing import UNFINISHED, joined, possible, run_of, what_is_reported
 from pipeline.slide import Data, Slide, Verdict, run_topic
-from pipeline.text import counted
+from pipeline.text import counted, cut
 
 ANSWER_TOKENS, STREAM_TOKENS = 24, 24
 SECTION = "{server}, for real"
@@ -138,7 +138,7 @@ def draw_server(canvas: Canvas, data: Data, box: Box) -> None:
         "server": server["name"],
         "version": server["version"] or "not reported",
         "model": server["model"],
-        "digest": digest if len(digest) < 24 else f"{digest.removeprefix('sha256:')[:16]}…",
+        "digest": cut(digest.removeprefix("sha256:"), 17),
     }
     for (name, value), column in zip(facts.items(), box.even_columns(len(facts), gap=30), strict=True):
         canvas.stack(column, Line(name, LABEL, GREY), Line(value, weight="bold"), down="bottom")

@@ -16,7 +16,7 @@ from pipeline.drawing.palette import BLUE, GREY, INK, PALE, mix
 from pipeline.drawing.sheet import Line
 from pipeline.lab import Lab
 from pipeline.slide import Data, Slide, Verdict, run_topic
-from pipeline.text import counted
+from pipeline.text import counted, percent
 
 RUNNERS_UP = 4  # candidates shown beside each choice
 EXAMPLE_STEPS = 4
@@ -89,7 +89,7 @@ def draw_title(canvas: Canvas, data: Data) -> None:
     boxes = canvas.put_tiles(lower, pieces, rows=2, size=NUMBER, row_gap=2 * NUMBER, fills=fills, colors=inks)
     for box, step in zip(boxes, steps, strict=True):
         if box:
-            canvas.put(box.below(NUMBER, GAP), f"{step['probability']:.0%}", color=BLUE, align="center")
+            canvas.put(box.below(NUMBER, GAP), percent(step["probability"], 0), color=BLUE, align="center")
 
 
 # --- one call ---
@@ -151,11 +151,11 @@ def draw_one_call(canvas: Canvas, data: Data) -> None:
     head, lanes, rest, again, tail = chances.rows(80, ..., 60, 70, 60)
     canvas.put(head, "the most probable of all", weight="bold")
     best = [token["probability"] for token in data["top"]]
-    shown = [Bar(share, f"{share:.1%}", *(PALE, GREY) if row else (BLUE, BLUE)) for row, share in enumerate(best)]
+    shown = [Bar(share, percent(share), *(PALE, GREY) if row else (BLUE, BLUE)) for row, share in enumerate(best)]
     rows = [lane.place(lane.w, 58, "left", "top") for lane in lanes.even_rows(len(best))]
     tiles_and_bars(canvas, rows, [token["text"] for token in data["top"]], shown, tile=230)
     others = data["vocabulary"] - len(best)
-    canvas.put(rest, f"and {1 - sum(best):.1%} shared by the other {others:,}", color=GREY)
+    canvas.put(rest, f"and {percent(1 - sum(best))} shared by the other {others:,}", color=GREY)
     canvas.step()
     pieces = [*(tile["text"] for tile in data["prompt"][-3:]), winner["text"]]
     boxes = canvas.put_tiles(tail, pieces, accents=[*[None] * (len(pieces) - 1), BLUE])
@@ -227,7 +227,7 @@ def draw_running_example(canvas: Canvas, data: Data) -> None:
         for candidate, spot in zip(step["candidates"], spots, strict=True):
             accent = BLUE if candidate["id"] == step["chosen"] else None
             canvas.put_tile(spot, candidate["text"], accent=accent, edge=accent)
-            shown = f"{candidate['probability']:.1%}" if candidate["probability"] >= 0.001 else "< 0.1%"
+            shown = percent(candidate["probability"])
             weight = "bold" if accent else "regular"
             canvas.put(spot.below(BODY, GAP), shown, align="center", color=accent or GREY, weight=weight)
 

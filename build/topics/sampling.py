@@ -11,15 +11,16 @@ import numpy as np
 from pipeline.distributions import by_rank, entropy_bits, seven_digits, smallest_prefix, softmax
 from pipeline.drawing.canvas import Canvas
 from pipeline.drawing.columns import Column, compared
-from pipeline.drawing.layout import BODY, BODY_BOTTOM, GAP, MARGIN, TILE, WIDTH, Box
-from pipeline.drawing.palette import BLUE, GREY, INK, PALE, mix
+from pipeline.drawing.layout import BODY, GAP, LEADING, NOTE, PAD, TILE, TITLE, Box, Share
+from pipeline.drawing.palette import BLUE, GREY, INK, PALE
 from pipeline.lab import Lab
 from pipeline.slide import Data, Slide, Verdict, run_topic
-from pipeline.text import counted
+from pipeline.text import counted, percent
 
 TEMPERATURES = (0.7, 1.0, 1.6)
 TOP_PS = (0.5, 0.9)
 SHOWN, HEAD = 8, 80  # tokens with a row of their own; tokens kept as text for the tiles of top-p
+STRIP_HEIGHT, THINNEST, LONGEST = 110, 4, 400  # pixels: of top-p's strips, of a segment that is seen, of a tile
 # float32 softmax, and logits kept to seven digits, move entropies and probabilities by less than 1e-4; a temperature
 # on the wrong side of the fraction moves an entropy by tenths of a bit and more
 READING_BOUND = 1e-3
@@ -103,12 +104,8 @@ def draw_temperature(canvas: Canvas, data: Data) -> None:
     pieces = [token["text"] for token in data["shown"]]
     foot = compared(canvas, body, pieces, data["vocabulary"], columns, max(max(column.values) for column in columns))
     canvas.put_tile(foot.place(foot.w, BODY * TILE), pieces[0], accent=BLUE)
-    winner = f"takes {near['probabilities'][0]:.1%} at temperature {near['temperature']:g}: near zero, temperature is greedy"
+    winner = f"takes {percent(near['probabilities'][0])} at temperature {near['temperature']:g}: near zero, temperature is greedy"
     canvas.put(foot.until(body).columns(foot.w, ..., gap=4 * GAP)[1], winner, color=BLUE)
-
-
-def percent(share: float) -> str:
-    return "< 0.1%" if share < 0.0005 else f"{share:.1%}"
 
 
 # --- top-p ---
@@ -160,48 +157,58 @@ def sabotage_top_p(data: Data, lab: Lab) -> Data:
 def draw_top_p(canvas: Canvas, data: Data) -> None:
     small, large = data["runs"]
     keeps = f"top-p {large['p']:g} keeps {large['kept']:,}"
-    canvas.headline(f"Top-p {small['p']:g} keeps {small['kept']:,} of {data['vocabulary']:,} tokens, {keeps}")
-    canvas.reading("Each strip is the whole distribution, most probable first. Blue is kept, grey is dropped, the mark is p.")
-    ranked, full = np.sort(softmax(np.array(data["logits"])))[::-1], WIDTH - 2 * MARGIN
-    top, lowest = 222.0, (600, BODY_BOTTOM)
-    for run, bottom in zip(data["runs"], lowest, strict=True):
-        tokens = counted(run["kept"], "token")
-        canvas.text(MARGIN, top + 32, f"p = {run['p']:g}", size=34, weight="bold", valign="baseline")
-        canvas.text(MARGIN + 160, top + 32, f"kept: {tokens} holding {run['mass']:.1%}", size=28, color=BLUE, valign="baseline")
-        dropped = f"dropped: {data['vocabulary'] - run['kept']:,} tokens holding {1 - run['mass']:.1%}"
-        canvas.text(WIDTH - MARGIN, top + 32, dropped, size=28, color=GREY, align="right", valign="baseline")
-        y, x, mark = top + 72, float(MARGIN), MARGIN + full * run["p"]
-        canvas.box(Box(MARGIN, y, full, 110), fill=PALE, radius=2)
-        canvas.box(Box(MARGIN, y, full * run["mass"], 110), fill=BLUE, radius=2)
-        for share in ranked[: run["kept"]]:
-            if full * share < 4:  # too thin to tell apart: the rest of the kept tokens stay one block
-                break
-            middle = x + full * share / 2
-            if full * share > 90 and abs(middle - mark) > 50:
-                canvas.text(middle, y + 55, f"{share:.1%}", size=24, color="white", align="center")
-            x += full * share
-            canvas.line([(x, y), (x, y + 110)], color=canvas.paper, width=1.5, z=2)
-        canvas.line([(mark, y - 16), (mark, y + 126)], color=INK, width=4, z=3)
-        top = draw_head(canvas, data["head"], run["kept"], y + 142, bottom) + 58
+    body = canvas.titled(
+        f"Top-p {small['p']:g} keeps {small['kept']:,} of {data['vocabulary']:,} tokens, {keeps}",
+        "Each strip is the whole distribution, most probable first. Blue is kept, grey is dropped, the mark is p.",
+    )
+    ranked = np.sort(softmax(np.array(data["logits"])))[::-1]
+    for run, part in zip(data["runs"], body.rows(Share(2), Share(3), gap=2 * PAD), strict=True):
+        head, strip, tiles = part.rows(TITLE * LEADING, STRIP_HEIGHT, ..., gap=PAD)
+        name, kept, dropped = head.columns(150, ..., ...)
+        canvas.put(name, f"p = {run['p']:g}", size=TITLE, weight="bold")
+        canvas.put(kept, f"kept: {counted(run['kept'], 'token')} holding {percent(run['mass'])}", color=BLUE)
+        left = f"dropped: {counted(data['vocabulary'] - run['kept'], 'token')} holding {percent(1 - run['mass'])}"
+        canvas.put(dropped, left, color=GREY, align="right")
+        draw_strip(canvas, strip, run, ranked[: run["kept"]])
+        draw_head(canvas, tiles, data["head"][: run["kept"]], run["kept"])
 
 
-def draw_head(canvas: Canvas, head: list[str], kept: int, y: float, bottom: float) -> float:
-    """The most probable of the kept tokens as tiles, down to `bottom`, and how many more there are; return their end."""
-    x, shown = float(MARGIN), 0
-    for shown, piece in enumerate(head[:kept]):  # noqa: B007
-        width = min(canvas.tile_width(piece, 26), 400)
-        last_row = y + 2 * 58 > bottom
-        note = canvas.measure(f"… and {kept:,} more", 26)[0] + 16 if last_row else 0
-        if x + width + note > WIDTH - MARGIN:
-            if last_row:
+def draw_strip(canvas: Canvas, strip: Box, run: Data, kept: np.ndarray) -> None:
+    """The distribution from left to right: a segment a kept token, the many thin ones as one pale block, counted."""
+    mark = strip.x + strip.w * run["p"]
+    canvas.box(strip, fill=PALE, radius=2)
+    wide = int((strip.w * kept >= THINNEST).sum())
+    *segments, _ = strip.columns(*(strip.w * kept[:wide]), ...)
+    for segment, share in zip(segments, kept, strict=False):
+        canvas.box(segment, fill=BLUE, edge=canvas.paper, radius=0)
+        told = percent(share)
+        if segment.w > canvas.width(told, NOTE) + GAP and abs(segment.center[0] - mark) > 50:
+            canvas.put(segment, told, size=NOTE, color="white", align="center")
+    start = segments[-1].right if segments else strip.x
+    crowd = Box(start, strip.y, strip.x + strip.w * run["mass"] - start, strip.h)
+    if wide < len(kept):
+        canvas.box(crowd, fill=canvas.tint(BLUE, 0.6), radius=0)
+        told = f"{len(kept) - wide:,} tokens"
+        if crowd.w > canvas.width(told, NOTE) + 2 * GAP and abs(crowd.center[0] - mark) > 80:
+            canvas.put(crowd, told, size=NOTE, color="white", align="center")
+    canvas.line([(mark, strip.y - 0.6 * PAD), (mark, strip.bottom + 0.6 * PAD)], color=INK, width=4, z=3)
+
+
+def draw_head(canvas: Canvas, box: Box, head: list[str], kept: int) -> None:
+    """The most probable of the kept tokens as tiles, row by row, and behind the last of them how many more there are."""
+    lanes = box.even_rows(max(1, int((box.h + GAP) / (TILE * NOTE + GAP))), gap=GAP, most=TILE * NOTE)
+    shown, note = 0, canvas.width(f"… and {kept:,} more", NOTE)
+    for lane in lanes:
+        rest, room = lane, note + GAP if lane is lanes[-1] else 0
+        for piece in head[shown:]:
+            width = min(canvas.tile_width(piece, NOTE), LONGEST)
+            if width + GAP + room > rest.w:
                 break
-            x, y = float(MARGIN), y + 58
-        x += canvas.put_tile(Box(x, y, width, TILE * 26), piece, size=26, fill=mix(BLUE, 0.18)).w + 8
-    else:
-        shown = min(kept, len(head))
+            spot, rest = rest.columns(width, ..., gap=GAP)
+            canvas.put_tile(spot, piece, size=NOTE, accent=BLUE)
+            shown += 1
     if shown < kept:
-        canvas.text(x + 8, y + 24, f"… and {kept - shown:,} more", size=26, color=BLUE)
-    return y + 47
+        canvas.put(rest, f"… and {kept - shown:,} more", size=NOTE, color=BLUE)
 
 
 SLIDES = [

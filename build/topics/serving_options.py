@@ -5,23 +5,19 @@ is timed: it needs no model and no server.
 """
 
 import copy
-import json
 from itertools import combinations
 
 from pipeline.drawing.canvas import Canvas
-from pipeline.drawing.layout import MARGIN, WIDTH, Box
-from pipeline.drawing.palette import BLUE, CONCEPT_PAPER, GREY, INK, ORANGE, mix
+from pipeline.drawing.layout import BODY, GAP, LABEL, LEADING, NOTE, PAD, TITLE, Box
+from pipeline.drawing.palette import BLUE, GREY, INK, ORANGE
 from pipeline.lab import Lab
+from pipeline.serving.messages import chat_call, differing, spelled_out
 from pipeline.slide import Data, Slide, Verdict, run_topic
 
 FIELDS = ("base_url", "model", "path", "messages", "temperature", "max_tokens")  # in the order drawn
 DIFFERING = set(FIELDS[:2])
-
-
-def shared(lab: Lab) -> Data:
-    """What is the same in every call of the slide."""
-    messages = [{"role": "user", "content": lab.sentence}]
-    return {"path": "/chat/completions", "messages": messages, "temperature": 0, "max_tokens": 8}
+ARROW, CARD = 50, 220  # pixels: height of the room for an arrow, and of what one call fills in
+SLOTS = 12  # requests in the full batch
 
 
 def capture_three_options(lab: Lab) -> Data:
@@ -32,7 +28,7 @@ def capture_three_options(lab: Lab) -> Data:
     )
     return {
         "options": [
-            {"name": name, "role": role, "call": {"base_url": base_url, "model": model, **shared(lab)}}
+            {"name": name, "role": role, "call": {"base_url": base_url, "model": model, **chat_call(lab.sentence)}}
             for name, role, base_url, model in options
         ]
     }
@@ -40,7 +36,7 @@ def capture_three_options(lab: Lab) -> Data:
 
 def oracle_three_options(data: Data) -> Verdict:
     calls = [option["call"] for option in data["options"]]
-    differ = [{field for field in a.keys() | b.keys() if a.get(field) != b.get(field)} for a, b in combinations(calls, 2)]
+    differ = [differing(*pair) for pair in combinations(calls, 2)]
     named = sorted(set().union(*differ))
     return Verdict(
         len(calls) == 3 and set().union(*calls) == set(FIELDS) and all(fields == DIFFERING for fields in differ),
@@ -59,49 +55,50 @@ def sabotage_three_options(data: Data, lab: Lab) -> Data:
 
 def draw_three_options(canvas: Canvas, data: Data) -> None:
     options = data["options"]
-    canvas.headline("Three ways to serve, one call shape: only the base URL and the model change")
-    canvas.reading("Above: the fields that all three calls share. Below: what each call fills in, and what stands behind it.")
-    call = options[0]["call"]
-    shared = [field for field in FIELDS if all(option["call"][field] == call[field] for option in options)]
-    canvas.box(Box(MARGIN, 232, WIDTH - 2 * MARGIN, 40 + 50 * len(shared)), edge=INK, width=2, radius=12)
-    for row, field in enumerate(shared):
-        y = 286 + row * 50
-        canvas.text(MARGIN + 30, y, field, size=28, mono=True, color=GREY, valign="baseline")
-        value = call[field] if isinstance(call[field], str) else json.dumps(call[field], ensure_ascii=False)
-        canvas.text(MARGIN + 330, y, value, size=28, mono=True, valign="baseline",
-                    wrap=WIDTH - 2 * MARGIN - 360, lines=1, smallest=22)  # fmt: skip
-    width, gap = 580, 30
-    top = 272 + 50 * len(shared) + 58
-    for place, option in enumerate(options):
-        x, color = MARGIN + place * (width + gap), ORANGE if place == len(options) - 1 else BLUE
-        canvas.arrow((x + width / 2, top - 52), (x + width / 2, top - 6), color=INK, width=3)
-        canvas.box(Box(x, top, width, 252), edge=color, width=3, radius=14, fill=mix(color, 0.06, CONCEPT_PAPER))
-        canvas.text(x + 24, top + 48, option["name"], size=36, weight="bold", color=color, valign="baseline")
-        canvas.text(x + width - 24, top + 48, option["role"], size=28, color=GREY, align="right", valign="baseline")
-        for row, field in enumerate(field for field in FIELDS if field not in shared):
-            y = top + 94 + row * 84
-            canvas.text(x + 24, y, field, size=22, mono=True, color=GREY)
-            canvas.text(x + 24, y + 38, option["call"][field], size=26, mono=True, weight="bold", color=color)
-        draw_behind(canvas, place, x, top + 266, width, color)
+    body = canvas.titled(
+        "Three ways to serve, one call shape: only the base URL and the model change",
+        "Above: the fields that all three calls share. Below: what each call fills in, and what stands behind it.",
+    )
+    differ = differing(*(option["call"] for option in options))
+    shared, own = ([field for field in FIELDS if (field in differ) == told] for told in (False, True))
+    upper, _, lower = body.rows(len(shared) * BODY * LEADING + PAD, ARROW, ...)
+    canvas.box(upper, edge=INK, width=2, radius=12)
+    for field, lane in zip(shared, upper.inset(PAD, PAD / 2).even_rows(len(shared)), strict=True):
+        name, value = lane.columns(280, ...)
+        canvas.put(name, field, mono=True, color=GREY)
+        canvas.put(value, spelled_out(options[0]["call"][field]), mono=True)
+    for place, (option, column) in enumerate(zip(options, lower.even_columns(len(options), gap=PAD), strict=True)):
+        color = ORANGE if place == len(options) - 1 else BLUE
+        card, gap, behind = column.rows(CARD, ARROW, ...)
+        canvas.arrow((card.center[0], upper.bottom + 6), (card.center[0], card.y - 6))
+        canvas.box(card, edge=color, width=3, radius=14, fill=canvas.tint(color, 0.06))
+        head, *lanes = card.inset(PAD, PAD / 2).rows(TITLE * LEADING, *[...] * 2 * len(own))
+        canvas.put(head, option["name"], size=TITLE, weight="bold", color=color)
+        canvas.put(head, option["role"], color=GREY, align="right")
+        for field, name, value in zip(own, lanes[::2], lanes[1::2], strict=True):
+            canvas.put(name, field, size=LABEL, mono=True, color=GREY)
+            canvas.put(value, option["call"][field], mono=True, weight="bold", color=color)
+        for lane in gap.even_columns(SLOTS if place == len(options) - 1 else 1, gap=GAP):
+            canvas.arrow((lane.center[0], gap.y + 6), (lane.center[0], gap.bottom - 6))
+        draw_behind(canvas, place, behind, color)
 
 
-def draw_behind(canvas: Canvas, place: int, x: float, y: float, width: float, color: str) -> None:
-    """What stands behind an option: one model; many providers; one model with a full batch and a paged cache."""
-    fill, high = mix(color, 0.85, CONCEPT_PAPER), 62
-    canvas.arrow((x + width / 2, y - 8), (x + width / 2, y + 26), color=INK, width=3)
-    y += 32
+def draw_behind(canvas: Canvas, place: int, box: Box, color: str) -> None:
+    """What stands behind an option: one model; many providers; one model that works on many requests at each step."""
+    works, under = box.rows(..., BODY * LEADING, gap=GAP / 2)
+    fill = canvas.tint(color, 0.85)
     if place == 0:
-        canvas.box(Box(x + width / 2 - 140, y, 280, high), fill=fill, edge=INK, width=2)
-        canvas.text(x + width / 2, y + high / 2, "one model, here", size=26, weight="bold", color="white", align="center")
+        canvas.box(works, fill=fill, edge=INK, width=2)
+        canvas.put(works, "one model, here", weight="bold", color="white", align="center")
     elif place == 1:
-        for provider in range(4):
-            canvas.box(Box(x + provider * 148, y, 136, high), fill=fill, edge=INK, width=2)
-            canvas.text(x + provider * 148 + 68, y + high / 2, "provider", size=24, weight="bold", color="white", align="center")
+        for cell in (cell for row in works.grid(2, 2, gap=GAP) for cell in row):
+            canvas.box(cell, fill=fill, edge=INK, width=2)
+            canvas.put(cell, "provider", size=NOTE, weight="bold", color="white", align="center")
     else:
-        for slot in range(12):
-            canvas.box(Box(x + slot * 49, y, 41, high), fill=fill, edge=INK, width=2, radius=4)
-    under = ("one user, or a few", "one address, many providers", "many requests, one full batch")[place]
-    canvas.text(x + width / 2, y + high + 28, under, size=26, color=GREY, align="center")
+        for cell in (cell for row in works.grid(3, SLOTS, gap=GAP) for cell in row):
+            canvas.box(cell, fill=fill, edge=INK, width=1.5, radius=3)
+    told = ("one user, or a few", "one address, many providers", "many requests, every step a full batch")[place]
+    canvas.put(under, told, color=GREY, align="center")
 
 
 SLIDES = [

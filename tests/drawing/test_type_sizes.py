@@ -6,7 +6,7 @@ import pytest
 
 from pipeline.paths import BUILD
 
-BY_HAND = {"forward_pass", "one_shape", "sampling", "serving_options", "whole_path"}  # with a figure to be redrawn
+BY_HAND = {"whole_path"}  # with a figure to be redrawn
 TOPICS = sorted(path.stem for path in (BUILD / "topics").glob("[a-z]*.py"))
 
 

@@ -131,7 +131,7 @@ def test_the_token_table_read_through_a_tied_head_repeats_the_last_token(lab, ca
 
 def test_another_answer_in_the_last_row_is_refused_unless_the_two_tie(lab, captured):
     data = captured(LENS, lab)
-    data["rows"][-1]["id"] = data["rows"][0]["id"]
+    data["rows"][-1].update(id=data["rows"][0]["id"], rank=2)
     refused(LENS, data)
     assert assert_holds(LENS, {**data, "gap": logits.LENS_BOUND / 10}).holds
 
@@ -144,6 +144,27 @@ def test_a_grouped_query_model_holds_with_either_output_matrix(tied, tmp_path, c
         data = captured(slide, grouped)
         assert assert_holds(slide, data).holds
         refused(slide, slide.sabotage(data, grouped))
+
+
+@pytest.mark.parametrize("which", ["lab", "gpt2_lab"])
+def test_the_lens_ranks_the_answer_as_the_scores_of_each_layer_do(which, request, captured):
+    chosen = request.getfixturevalue(which)
+    rows, answer = captured(LENS, chosen)["rows"], captured(LENS, chosen)["answer"]
+    with chosen.torch.inference_mode():
+        out = chosen.model(chosen.torch.tensor([chosen.ids]), output_hidden_states=True)
+        head = chosen.model.get_output_embeddings()
+        norm = next(module for name, module in chosen.model.named_modules() if name.endswith((".norm", ".ln_f")))
+        *states, last = out.hidden_states  # the last comes normed
+        scores = [head(norm(state))[0, -1] for state in states] + [head(last)[0, -1]]
+    above = [int((row > row[answer]).sum()) for row in scores]
+    assert [row["rank"] for row in rows] == pytest.approx([count + 1 for count in above], rel=1e-3)
+
+
+def test_a_rank_that_the_rows_own_token_denies_is_refused(lab, captured):
+    for row, rank in ((-1, 2), (0, 1), (0, 0)):
+        data = captured(LENS, lab)
+        data["rows"][row]["rank"] = rank
+        refused(LENS, data)
 
 
 def test_the_row_before_the_last_passed_off_as_the_last_is_refused(lab, captured):

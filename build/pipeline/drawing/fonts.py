@@ -13,7 +13,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipeline.text import escaped
+from pipeline.text import cut, escaped
 
 if TYPE_CHECKING:
     from matplotlib.font_manager import FontProperties
@@ -83,5 +83,4 @@ def visible(piece: str) -> str:
 
 def quoted(text: str, longest: int = 24) -> str:
     """A word for a headline: in quotation marks, spaces visible, cut when it is long."""
-    shown = visible(text)
-    return f"“{shown if len(shown) <= longest else shown[: longest - 1] + '…'}”"
+    return f"“{cut(visible(text), longest)}”"

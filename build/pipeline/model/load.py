@@ -17,7 +17,9 @@ from typing import Any
 from pipeline.checksum import file_sha256
 from pipeline.errors import BadInput, DeckError, MissingPart
 from pipeline.lab import LoadedModel
+from pipeline.text import first_line
 
+REASON = 200  # characters shown of an error of somebody else's
 TRANSFORMERS = "5.24."  # cache objects and their shapes change between releases; only this one has been tried
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 PICKLES = {".bin", ".pt", ".pth", ".pkl", ".ckpt"}
@@ -246,11 +248,4 @@ def settled_torch() -> Any:
 
 def one_line(error: BaseException) -> str:
     """An error of somebody else's as one short line."""
-    return shorten(str(error)) or type(error).__name__
-
-
-def shorten(text: str) -> str:
-    """The first line of a text that says anything, at most 200 characters."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    first = lines[0] if lines else ""
-    return first if len(first) <= 200 else first[:199] + "…"
+    return first_line(str(error), REASON) or type(error).__name__

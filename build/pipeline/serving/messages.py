@@ -1,8 +1,10 @@
 """Requests and answers as a capture keeps them: what differs from call to call replaced, every leaf with its path.
 
-Knows no figure and opens no socket.
+Also the one call that the concept cards draw, and the fields in which two such calls differ. Knows no figure and opens no
+socket.
 """
 
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -44,3 +46,23 @@ def flat(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
             yield from flat(child, f"{path}[{index}]")
     else:
         yield path, value
+
+
+# --- the call of the concept cards ---
+
+
+def chat_call(sentence: str) -> dict[str, Any]:
+    """What is the same wherever the call goes: its path and what it asks."""
+    messages = [{"role": "user", "content": sentence}]
+    return {"path": "/chat/completions", "messages": messages, "temperature": 0, "max_tokens": 8}
+
+
+def differing(*calls: Mapping[str, Any]) -> set[str]:
+    """The fields that the calls do not all have, or do not all fill alike."""
+    first, fields = calls[0], set().union(*calls)
+    return {name for name in fields if not all(name in call and name in first and call[name] == first[name] for call in calls)}
+
+
+def spelled_out(value: Any) -> str:
+    """A field's value for reading: a text as it is, anything else as JSON."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
