@@ -2,6 +2,7 @@
 """The one command: flags in, plan, run, table out. What each flag does and what the exit codes mean: `--help`."""
 
 import sys
+import traceback
 from pathlib import Path
 
 if __name__ == "__main__":
@@ -17,6 +18,7 @@ try:
     from decks import ONE_CALL
     from pipeline import streams, timings
     from pipeline.errors import DeckError, MissingPart
+    from pipeline.keys import without_keys
     from pipeline.run.console import Screen
     from pipeline.run.flags import parser
     from pipeline.run.quick import act
@@ -54,7 +56,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def failed(debug: bool, screen: Screen, error: BaseException, line: str, code: int) -> int:
     if debug:
-        raise error
+        print(without_keys("".join(traceback.format_exception(error))), file=sys.stderr, end="")
+        return code
     return screen.error(line, code)
 
 

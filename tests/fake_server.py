@@ -76,8 +76,10 @@ class FakeServer:
                     "/v1/models": {"object": "list", "data": [{"id": fake.model, "object": "model"}]},
                     "/health": {"status": "ok"},
                 }
-                if self.path == "/api/version" and fake.fault == "not an Ollama":
+                if self.path in ("/", "/api/version") and fake.fault == "not an Ollama":
                     return self.reply(404, {"detail": "Not Found"})
+                if self.path == "/":
+                    return self.reply(200, b"Ollama is running" if fake.fault != "another product" else b"hello", "text/plain")
                 if self.path in known:
                     return self.reply(200, known[self.path])
                 return self.reply(404, {"error": "not found"})
@@ -273,20 +275,6 @@ def streamed(path: str, model: str) -> Iterator[dict[str, Any]]:
     else:
         yield {"id": "c", "model": model, "choices": [{"index": 0, "finish_reason": "length", **text_in(path, "", delta=True)}]}
         yield {"id": "c", "model": model, "choices": [], "usage": whole(path, model)["usage"]}
-
-
-@contextlib.contextmanager
-def deaf_port() -> Iterator[str]:
-    """A loopback address that takes no connection and refuses none: its queue is full."""
-    with socket.socket() as listening, contextlib.ExitStack() as queue:
-        listening.bind(("127.0.0.1", 0))
-        listening.listen(0)
-        for _ in range(3):
-            waiting = queue.enter_context(socket.socket())
-            waiting.setblocking(False)
-            with contextlib.suppress(BlockingIOError):
-                waiting.connect(listening.getsockname())
-        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
 
 
 def main(arguments: list[str]) -> None:

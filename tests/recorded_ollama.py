@@ -18,7 +18,7 @@ SHOW = {  # of `/api/show` only what is read; the recorded answer has too many t
     "system": "You are Qwen, created by Alibaba Cloud. You are a helpful assistant.",
     "capabilities": ["completion"],
 }
-SHOWN = {"/api/version": "version", "/api/tags": "tags", "/api/ps": "ps", "/v1/models": "v1_models"}
+SHOWN = {"/": "root", "/api/version": "version", "/api/tags": "tags", "/api/ps": "ps", "/v1/models": "v1_models"}
 
 
 def recording(version: str, name: str) -> dict[str, Any]:

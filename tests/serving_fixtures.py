@@ -1,7 +1,9 @@
 """The real server of the tests, started when first asked for; and for tests of servers a machine that has none."""
 
+import contextlib
 import json
 import os
+import socket
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -92,3 +94,17 @@ def drawn(slide: Slide, data: Data) -> Canvas:
     canvas = Canvas()
     slide.draw(canvas, data)
     return canvas
+
+
+@contextlib.contextmanager
+def deaf_port() -> Iterator[str]:
+    """A loopback address that takes no connection and refuses none: its queue is full."""
+    with socket.socket() as listening, contextlib.ExitStack() as queue:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen(0)
+        for _ in range(3):
+            waiting = queue.enter_context(socket.socket())
+            waiting.setblocking(False)
+            with contextlib.suppress(BlockingIOError):
+                waiting.connect(listening.getsockname())
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"

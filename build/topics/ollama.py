@@ -12,7 +12,7 @@ from pipeline.drawing.canvas import Canvas
 from pipeline.drawing.charts import Scale
 from pipeline.drawing.fonts import literal
 from pipeline.drawing.json_panel import draw_json
-from pipeline.drawing.layout import GAP, LABEL, LEADING, NOTE, TITLE, WIDTH, Across, Box
+from pipeline.drawing.layout import GAP, LABEL, LEADING, NOTE, TITLE, WIDTH, Across, Box, Share
 from pipeline.drawing.palette import BLUE, GREY, INK, PALE
 from pipeline.drawing.sheet import Line
 from pipeline.drawing.timeline import draw_axis, draw_chunks, draw_parts, milliseconds
@@ -21,7 +21,7 @@ from pipeline.lab import Lab
 from pipeline.serving.client import Exchange, ended, same_model
 from pipeline.serving.counts import Expected, agrees, expectation, expected
 from pipeline.serving.dialects import Ollama
-from pipeline.serving.messages import VARIES, reported, settle
+from pipeline.serving.messages import VARIES, model_shown, reported, settle
 from pipeline.serving.timing import UNFINISHED, joined, possible, run_of, what_is_reported
 from pipeline.slide import Data, Slide, Verdict, run_topic
 from pipeline.text import counted, cut
@@ -56,11 +56,11 @@ def capture_request(lab: Lab) -> Data:
         "request": settle(exchange.request),
         "answer": settle(exchange.answer),
         "text": exchange.text,
-        "asked_model": lab.server.model,
-        "answered_model": reported(exchange.model),
+        "asked_model": model_shown(lab.server.model),
+        "answered_model": model_shown(str(reported(exchange.model))),
         "finish": reported(exchange.finish),
         "max_tokens": ANSWER_TOKENS,
-        "names": sorted({lab.server.model, *lab.server.wire.also}),
+        "names": sorted(map(model_shown, {lab.server.model, *lab.server.wire.also})),
         "prompt_tokens": reported(exchange.prompt_tokens),
         "expected": count,
         "completion_tokens": reported(exchange.completion_tokens),
@@ -148,7 +148,7 @@ def draw_server(canvas: Canvas, data: Data, box: Box) -> None:
 
 
 def capture_time(lab: Lab) -> Data:
-    unstreamed, begin, runs = twice(lab)
+    unstreamed, begin, runs = asked_twice(lab)
     reported_by = what_is_reported(runs)
     if reported_by == "nothing":
         runs = runs[1:]  # nothing tells the two apart but our own clock
@@ -165,7 +165,7 @@ def capture_time(lab: Lab) -> Data:
     }
 
 
-def twice(lab: Lab) -> tuple[Exchange, str, list[Exchange]]:
+def asked_twice(lab: Lab) -> tuple[Exchange, str, list[Exchange]]:
     """One prompt asked twice of a cache that does not hold it, streamed; then unstreamed; and what was put before it."""
     ask(lab, 1)  # whatever is loaded or compiled at a first answer
     begin = ""
@@ -208,15 +208,16 @@ def draw_time(canvas: Canvas, data: Data) -> None:
     body = canvas.titled(finding(data), how_to_read(data))
     runs = data["runs"]
     scale = Scale(0, max(max(run["whole_ms"], run["seen_ms"]) for run in [*runs, {**runs[0], **alone(data)}]), body.x, body.right)
-    axis, *lanes, server = body.rows(52, *[...] * 2, 86, gap=GAP)
+    twice = len(runs) == 2
+    axis, *lanes, server = body.rows(52, Share(1 if twice else 2), ..., 86, gap=GAP)
     draw_axis(canvas, scale, axis)
-    names = ["Asked first", "Asked again"] if len(runs) == 2 else ["Streamed"]
+    names = ["Asked first", "Asked again"] if twice else ["Streamed"]
     for lane, name, run in zip(lanes, names, runs, strict=False):
         head, parts, chunks = lane.rows(TITLE * LEADING, 80, ...)
         canvas.put(head, name, weight="bold")
         draw_parts(canvas, run["parts"], scale, parts, "prefill")
-        draw_chunks(canvas, run["chunks"], scale, chunks, rows=2)
-    if len(runs) == 1:
+        draw_chunks(canvas, run["chunks"], scale, chunks, rows=2 if twice else 4)
+    if not twice:
         draw_unstreamed(canvas, data, scale, lanes[1])
     draw_server(canvas, data, server)
 

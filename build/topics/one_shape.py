@@ -16,7 +16,7 @@ from pipeline.drawing.sheet import Line
 from pipeline.lab import Lab
 from pipeline.serving.counts import agrees, expectation, expected
 from pipeline.serving.fields import MADE, MISSING, RECEIVED, RENAMED, SHARED, allowed, compared
-from pipeline.serving.messages import VARIES, flat, settle
+from pipeline.serving.messages import VARIES, flat, model_shown, settle
 from pipeline.slide import Data, Slide, Verdict, run_topic
 from pipeline.text import counted
 
@@ -52,7 +52,7 @@ def capture_shape(lab: Lab) -> Data:
     return {
         "server": asked.provenance,
         "label": asked.label,
-        "asked": gateway.route_to(asked).model,
+        "asked": model_shown(gateway.route_to(asked).model),
         "path": call.path,
         "posted": settle(call.posted),
         "native": settle(call.native),
@@ -177,8 +177,8 @@ def capture_both_ways(lab: Lab) -> Data:
     return {
         "server": asked.provenance,
         "label": asked.label,
-        "model": asked.model,
-        "asked": gateway.route_to(asked).model,
+        "model": model_shown(asked.model),
+        "asked": model_shown(gateway.route_to(asked).model),
         "expected": expected(asked, question(lab)),
         "lookups": list(through.lookups) or NONE,
         "direct": way(direct.path, direct.request, direct.text, direct.prompt_tokens),

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fake_server import FAULTS, MODEL, PIECES, TEXT, FakeServer, deaf_port
+from fake_server import FAULTS, MODEL, PIECES, TEXT, FakeServer
 from pipeline.errors import BadInput, MissingPart
 from pipeline.serving import address, gateway
 from pipeline.serving.address import base_url, is_loopback, key_in, ollama_url
@@ -17,7 +17,7 @@ from pipeline.serving.client import Wire, same_model
 from pipeline.serving.dialects import Ollama, OpenAI
 from pipeline.serving.line import WireError
 from pipeline.serving.stream import Broken, events, lines, parsed
-from serving_fixtures import server_of
+from serving_fixtures import deaf_port, server_of
 
 DIALECTS = pytest.mark.parametrize("dialect", [Ollama, OpenAI])
 WAYS = pytest.mark.parametrize("ask", ["complete", "chat"])

@@ -122,7 +122,8 @@ class Build:
         held = {row.slide.id: entries[row.slide.id].capture_sha256 for row in rows if row.here}
         if held:
             manifest.note_held(self.manifest, held)
-        return Outcome(list(rows), changed, counts, sum(entry.verdict.holds for entry in present))
+        servers = {name: [one.number for one in present if one.server == name] for one in present if (name := one.server)}
+        return Outcome(list(rows), changed, counts, sum(entry.verdict.holds for entry in present), servers)
 
     def _entry(self, row: Row) -> Entry:
         """What the manifest says of one slide: what it is, what was found, and what it was made from."""

@@ -23,7 +23,7 @@ def apart(slide: Slide, committed: Mapping[str, Any], retaken: Mapping[str, Any]
 
 def other_source(committed: Mapping[str, Any], retaken: Mapping[str, Any]) -> str:
     """Why two captures cannot be compared, or nothing."""
-    for part, keys in (("server", ("kind", "model")), ("model", ("name", "sha256"))):
+    for part, keys in (("server", ("kind", "name", "version", "model", "digest")), ("model", ("name", "sha256"))):
         then, now = committed[part], retaken[part]
         if then and now and any(then.get(key) != now.get(key) for key in keys):
             return f"taken from {label(then)}, this machine has {label(now)}"
@@ -33,7 +33,10 @@ def other_source(committed: Mapping[str, Any], retaken: Mapping[str, Any]) -> st
 
 
 def label(source: Mapping[str, Any]) -> str:
-    return f"{source['model']} on {source['name']}" if "kind" in source else f"{source['name']} (sha256 {source['sha256'][:8]})"
+    if "kind" in source:
+        engine = " ".join(filter(None, (source["name"], source["version"])))
+        return f"{source['model']} on {engine}" + (f" (digest {source['digest'][:8]})" if source["digest"] else "")
+    return f"{source['name']} (sha256 {source['sha256'][:8]})"
 
 
 def differences(then: Any, now: Any, tolerance: Tolerance, where: str = "") -> Iterator[str]:

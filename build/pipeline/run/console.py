@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipeline.errors import MissingPart
+from pipeline.keys import scrubbed, without_keys
 from pipeline.run.manifest import Manifest
 from pipeline.run.outcome import SHOWN, Comparison, Outcome, Row, Watcher
 from pipeline.slide import Slide
@@ -51,6 +52,7 @@ class Screen(Watcher):
 
     def line(self, line: str) -> None:
         """One line as it stands; above the bars while there are any."""
+        line = without_keys(line)
         if not self.live:
             print(line)
             return
@@ -226,6 +228,9 @@ class Screen(Watcher):
             f"({counted(counts['photographs'], 'photograph')}, {counted(counts['concept cards'], 'concept card')}){note}"
         )
         self._document |= {"counts": counts, "holding": outcome.holding, "changed": outcome.changed}
+        if len(outcome.servers) > 1:
+            asked = (f"{name} on {counted(len(n), 'slide')} ({', '.join(map(str, n))})" for name, n in outcome.servers.items())
+            self.say(f"this deck has slides of {len(outcome.servers)} servers: {'; '.join(asked)}")
         if where:
             line += f"; open {where}"
             self._document["deck"] = str(where)
@@ -249,14 +254,14 @@ class Screen(Watcher):
         if self.as_json:
             self._document["error"] = line
         else:
-            print(f"error: {escaped(' '.join(line.splitlines()), str.isprintable)}", file=sys.stderr)
+            print(f"error: {escaped(' '.join(without_keys(line).splitlines()), str.isprintable)}", file=sys.stderr)
         return code
 
     def flush(self, code: int) -> int:
         """Print the document, if one is asked for; return the exit code, that of an output that cannot be written among them."""
         try:
             if self.as_json:
-                print(json.dumps(self._document | {"exit": code}, indent=1))
+                print(json.dumps(scrubbed(self._document | {"exit": code}), indent=1))
             sys.stdout.flush()
         except MissingPart as error:
             print(f"error: {error}", file=sys.stderr)

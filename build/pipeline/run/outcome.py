@@ -33,6 +33,7 @@ class Outcome:
     changed: list[str] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
     holding: int = 0
+    servers: dict[str, list[int]] = field(default_factory=dict)  # each server of the deck, and the numbers of its slides
 
     @property
     def failures(self) -> list[str]:

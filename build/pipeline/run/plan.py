@@ -51,8 +51,8 @@ def capture_parts(slide: Slide, setting: Setting) -> dict[str, str]:
         parts |= fingerprint.of_modules(MODEL_MODULES) | fingerprint.of_pins(MODEL_PINS) | {"model": setting.model}
     if "server" in slide.needs:
         parts |= fingerprint.of_modules(SERVER_MODULES) | fingerprint.of_pins(SERVER_PINS)
-        parts |= {"server": (setting.own if slide.own else "") or setting.server}
-        parts |= {"asked": setting.asked} if setting.asked and slide.asks else {}
+        own = setting.own if slide.own else ""
+        parts |= {"asked": setting.asked} if setting.asked and slide.asks else {"server": own or setting.server}
     if slide.needs:
         parts["sentence"] = fingerprint.digest(setting.sentence)
     return parts

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from pipeline.keys import scrubbed
 from pipeline.lab import Lab
 from pipeline.run import plan
 from pipeline.run.plan import Todo
@@ -19,7 +20,7 @@ def take(slide: Slide, lab: Lab) -> tuple[str, Verdict]:
     Returns the capture's JSON text and the verdict. Raises OracleFailure.
     """
     data = slide.capture(lab)
-    text = to_json({"slide": slide.id, "provenance": provenance(slide, lab, data), "data": data})
+    text = to_json(scrubbed({"slide": slide.id, "provenance": provenance(slide, lab, data), "data": data}))
     return text, assert_holds(slide, json.loads(text)["data"])
 
 

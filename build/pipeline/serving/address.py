@@ -27,11 +27,21 @@ def base_url(given: str, whose: str = "") -> str:
     except ValueError as error:
         raise BadInput(f"{prefix}{given!r} is not a server address ({error}): give it as http://host:port") from error
     path = parts.path.rstrip("/").removesuffix("/v1")
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment or " " in text:
+    if parts.query or parts.fragment:  # not shown either
+        raise BadInput(f"{prefix}a server address has no ? and no # in it: give it as http://host:port")
+    if parts.scheme not in ("http", "https") or not parts.hostname or " " in text or not is_name(parts.hostname):
         raise BadInput(f"{prefix}{given!r} is not a server address: give it as http://host:port")
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(parts.hostname, parts.hostname)
     host = f"[{host}]" if ":" in host else host
     return f"{parts.scheme}://{host}{f':{port}' if port else ''}{path}"
+
+
+def is_name(host: str) -> bool:
+    """Whether a host can be a name or a number at all: `a..b` is none."""
+    try:
+        return bool(host.encode("idna"))
+    except UnicodeError:
+        return False
 
 
 def ollama_url(given: str, whose: str = "OLLAMA_HOST") -> str:

@@ -32,6 +32,7 @@ class ServerChoice:
     digest: str | None = None
     version: str | None = None
     asked: bool = False  # named by --server, not found
+    also: frozenset[str] = frozenset()  # further names of the model
 
     @property
     def takes_models(self) -> bool:
@@ -55,7 +56,7 @@ class ServerChoice:
     def start(self, model_path: Path | None = None, say: Say = silent, begun: Starting[Server] | None = None) -> Server:
         """The server, ready to be asked. `begun` is what an earlier begin() returned."""
         if self.url is not None:
-            return connect(self.kind, self.url, self.model, self.name, self.version, self.digest)
+            return connect(self.kind, self.url, self.model, self.name, self.version, self.digest, self.also)
         say(f"starting {self.name} on loopback")
         begun = begun or self.begin(model_path)
         assert begun is not None

@@ -80,14 +80,29 @@ class Ollama(Wire):
             self.post("/api/generate", {"model": self.model, "options": self.meant(prompt, max_tokens)})
 
     def version(self) -> str:
+        """Its version. Raises WireError when it is no Ollama: other products answer `/api/version` too."""
+        if "Ollama is running" not in self.text("/"):
+            raise self.failed("/", "is no Ollama", "check the address and port")
         with self.of_our_shape("/api/version"):
             return str(self.get("/api/version")["version"])
 
     def tag(self) -> Message | None:
         """What the server says of our model (digest, size, details); None when it does not hold it."""
         with self.of_our_shape("/api/tags"):
-            held = self.get("/api/tags")["models"]
-            return next((entry for entry in held if entry["name"] in (self.model, f"{self.model}:latest")), None)
+            return next((entry for entry in self.held() if entry["name"] in (self.model, f"{self.model}:latest")), None)
+
+    def held(self) -> list[Message]:
+        """Every model that the server holds."""
+        with self.of_our_shape("/api/tags"):
+            return list(self.get("/api/tags")["models"])
+
+    def digest(self) -> str | None:
+        """What the server says of which weights these are; None when it does not hold the model or does not say."""
+        return (self.tag() or {}).get("digest")
+
+    def completes(self) -> bool:
+        """Whether our model can complete a text; an embedding model cannot."""
+        return "completion" in self.show().get("capabilities", ["completion"])
 
     def show(self) -> Message:
         """What the server says of our model: template, system prompt, parameters, what it can do."""

@@ -46,7 +46,9 @@ def route_to(server: Server) -> Route:
     if server.kind == "ollama":
         return Route(f"ollama_chat/{server.model}", server.provenance["name"], server.base_url, "http")
     wire = server.wire
-    return Route(f"openai/{server.model}", server.provenance["name"], f"{server.base_url}/v1", "sdk", None, wire.key)
+    return Route(
+        f"openai/{server.model}", server.provenance["name"], f"{server.base_url}/v1", "sdk", wire.key_variable, key=wire.key
+    )
 
 
 def chat(server: Server, messages: list[Message], **options: Any) -> Normalised:

@@ -55,11 +55,21 @@ class Line:
 
     framing: Callable[[Iterator[bytes]], Iterator[Message]]
 
-    def __init__(self, url: str, model: str, *, key: str | None = None, connect_s=CONNECT_S, read_s=READ_S, total_s=TOTAL_S):
+    def __init__(
+        self,
+        url: str,
+        model: str,
+        *,
+        key: str | None = None,
+        key_variable: str | None = None,
+        connect_s: float = CONNECT_S,
+        read_s: float = READ_S,
+        total_s: float = TOTAL_S,
+    ):
         self.url, self.model = base_url(url), model
         self.limits = (connect_s, read_s)
         self.total_s = total_s
-        self.key = key
+        self.key, self.key_variable = key, key_variable
         import requests
 
         self._session = requests.Session()
@@ -77,9 +87,21 @@ class Line:
     def post(self, path: str, body: Message) -> Message:
         return self._json("POST", path, body)
 
-    def _json(self, method: str, path: str, body: Message | None) -> Message:
+    def look(self, path: str) -> tuple[Message, dict[str, str]]:
+        """A GET's answer, and its headers in small letters: a server says there what it is."""
+        headers: dict[str, str] = {}
+        return self._json("GET", path, None, headers), headers
+
+    def text(self, path: str) -> str:
+        """A GET's answer as it is."""
+        with self._open("GET", path, None) as response:
+            return b"".join(self._chunks(response, path)).decode("utf-8", "replace")
+
+    def _json(self, method: str, path: str, body: Message | None, headers: dict[str, str] | None = None) -> Message:
         try:
             with self._open(method, path, body) as response:
+                if headers is not None:
+                    headers |= {name.lower(): value for name, value in response.headers.items()}
                 return parsed(b"".join(self._chunks(response, path)).decode("utf-8"))
         except UnicodeDecodeError as error:
             raise self.failed(path, "sent text that is not UTF-8", "check the address") from error
@@ -218,7 +240,7 @@ class Line:
 
     def advice(self, status: int, said: str) -> str:
         if status in (401, 403):
-            return "set the right key in the environment"
+            return f"set the right key in {self.key_variable or 'the environment'}"
         if status == 404:
             return f"check the address, and that model {self.model!r} is served there"
         if status == 429 or status == 503:

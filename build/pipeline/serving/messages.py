@@ -10,8 +10,8 @@ from typing import Any
 
 VARIES = "(varies)"  # in a capture, in place of what differs from call to call
 VARYING = {
-    "id", "created", "created_at", "system_fingerprint", "total_duration", "load_duration", "prompt_eval_duration",
-    "eval_duration", "service_tier", "x_groq", "timings", "queue_time",
+    "id", "created", "created_at", "total_duration", "load_duration", "prompt_eval_duration", "eval_duration", "x_groq",
+    "timings", "queue_time", "cached_tokens", "created_cache_tokens", "prompt_eval_cached_count",
 }  # fmt: skip
 
 
@@ -22,13 +22,29 @@ def settle(value: Any, *, drop_unset: bool = False) -> Any:
     """
     if isinstance(value, Mapping):
         return {
-            key: VARIES if key in VARYING else f"({len(child)} ids)" if key == "context" else settle(child, drop_unset=drop_unset)
-            for key, child in value.items()
-            if not (drop_unset and child in (None, {}, []))
+            key: settled(key, child, drop_unset) for key, child in value.items() if not (drop_unset and child in (None, {}, []))
         }
     if isinstance(value, list):
         return [settle(child, drop_unset=drop_unset) for child in value] or "(none)"
     return value
+
+
+def settled(key: str, child: Any, drop_unset: bool) -> Any:
+    """One field as a capture keeps it."""
+    if key in VARYING and child is not None:
+        return VARIES
+    if key == "context" and isinstance(child, list):
+        return f"({len(child)} ids)"
+    return model_shown(child) if key == "model" and isinstance(child, str) else settle(child, drop_unset=drop_unset)
+
+
+def model_shown(name: str) -> str:
+    """A model's name as it is shown: of a folder on somebody's machine only the last part."""
+    prefix, _, rest = name.partition("/")
+    if rest.startswith("/") and prefix:  # a gateway's prefix before a path
+        return f"{prefix}/{model_shown(rest)}"
+    a_path = name.startswith(("/", "~", "./", "../", "\\\\")) or (name[1:3] in (":\\", ":/"))
+    return "…/" + name.replace("\\", "/").rstrip("/").rpartition("/")[2] if a_path else name
 
 
 def reported(value: object) -> object:

@@ -7,6 +7,9 @@ from pipeline.serving.address import base_url, key_in
 from pipeline.serving.client import Exchange, Wire
 from pipeline.serving.counts import in_template
 from pipeline.serving.dialects import Ollama, OpenAI
+from pipeline.serving.identify import SHAPED, identify
+from pipeline.serving.line import WireError
+from pipeline.serving.messages import model_shown
 from pipeline.serving.process import Process
 from pipeline.serving.providers import Route
 
@@ -73,18 +76,34 @@ class Server:
         self.close()
 
 
-def connect(kind: str, url: str, model: str, name: str, version: str | None, digest: str | None) -> Server:
-    wire: Wire = Ollama(url, model) if kind == "ollama" else OpenAI(url, model, key=key_in(KEY_VARIABLE))
+def connect(
+    kind: str, url: str, model: str, name: str, version: str | None, digest: str | None, also: frozenset[str] = frozenset()
+) -> Server:
+    wire: Wire = (
+        Ollama(url, model) if kind == "ollama" else OpenAI(url, model, key=key_in(KEY_VARIABLE), key_variable=KEY_VARIABLE)
+    )
+    wire.also = also
     return Server(kind, wire, describe(kind, name, version, model, digest))
 
 
 def describe(kind: str, name: str, version: str | None, model: str, digest: str | None) -> dict[str, Any]:
-    return {"kind": kind, "name": name, "version": version, "model": model, "digest": digest, "sha256": None}
+    return {"kind": kind, "name": name, "version": version, "model": model_shown(model), "digest": digest, "sha256": None}
 
 
 def server_at(route: Route) -> Server:
-    """A provider to be asked directly, in the OpenAI shape."""
+    """A provider to be asked directly, in its own shape."""
     model = route.model.partition("/")[2]
+    if route.model.startswith("ollama"):
+        ollama = Ollama(base_url(route.api_base), model, key=route.key, key_variable=route.key_variable)
+        return Server("ollama", ollama, describe("ollama", route.name, ollama.version(), model, ollama.digest()), route=route)
     prefix = "/v1" if route.api_base.rstrip("/").endswith("/v1") else ""
-    wire = OpenAI(base_url(route.api_base), model, prefix=prefix, key=route.key)
-    return Server("openai", wire, describe("openai", route.name, None, model, None), route=route)
+    wire = OpenAI(base_url(route.api_base), model, prefix=prefix, key=route.key, key_variable=route.key_variable)
+    name, version = route.name, None
+    if route.own:  # whatever the string that was typed calls it, it says itself what it is
+        try:
+            known = identify(wire)
+        except WireError:
+            name = SHAPED
+        else:
+            name, version, wire.also = known.name, known.version, known.also(model)
+    return Server("openai", wire, describe("openai", name, version, model, None), route=route)
