@@ -59,7 +59,7 @@ def test_counts_of_cached_tokens_tell_of_a_cache_too_and_the_prompt_begins_as_no
         data = taken(TIME, lab_of(server))
         prompts = [body["prompt"] for body in fake.posts()]
     assert data["reported"] == "counts" and data["beginning"] == "(varies)"
-    assert prompts[-1] == prompts[-2] == prompts[-3] != SENTENCE and prompts[-1].endswith(SENTENCE)
+    assert prompts[-1] == prompts[-2] == prompts[-3] != prompts[0] == SENTENCE and prompts[-1].endswith(SENTENCE)
     assert assert_holds(TIME, data).holds and problems(drawn(TIME, data)) == []
     data["runs"][1]["cached_tokens"] = data["runs"][0]["cached_tokens"]
     with pytest.raises(OracleFailure):
