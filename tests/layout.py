@@ -8,7 +8,7 @@ from matplotlib.transforms import Bbox
 
 from pipeline.drawing.canvas import Canvas
 from pipeline.drawing.fonts import PIXEL
-from pipeline.drawing.layout import HEIGHT, LABEL, MARGIN, STRIP, WIDTH
+from pipeline.drawing.layout import BODY_TOP, HEADLINE, HEADLINE_LEAST, HEIGHT, LABEL, MARGIN, STRIP, WIDTH
 
 SLACK = 3  # pixels: a glyph's box is a little larger than its ink
 STRIP_TOP = HEIGHT - 100  # below this stand the strip's own, smaller letters
@@ -36,13 +36,21 @@ def undrawn_tick_labels(canvas: Canvas) -> Iterator[Text]:
                     yield from (tick.label1, tick.label2)
 
 
-def problems(canvas: Canvas) -> list[str]:
-    """Each text that is clipped, too near the edge, too small, or on top of another; one line each."""
+def problems(canvas: Canvas, *, hostile: bool = False) -> list[str]:
+    """Each text that is clipped, too near the edge, too small, or on top of another; one line each.
+
+    A headline over a `hostile` sentence may shrink a little.
+    """
     found = texts(canvas)
     flaws = []
+    headline = max(box.y1 for _, box, _ in found)
     for words, box, size in found:
         if box.x0 < MARGIN - SLACK or box.x1 > WIDTH - MARGIN + SLACK or box.y0 < 40 or box.y1 > HEIGHT - MARGIN + SLACK:
             flaws.append(f"{words!r} is too near the edge: {[round(value) for value in box.extents]}")
+        if box.y1 == headline > HEIGHT - BODY_TOP and size < (HEADLINE_LEAST if hostile else HEADLINE) - 0.1:
+            flaws.append(f"the headline is {size:.0f} px high: {words!r}")
+        if box.y1 > HEIGHT - BODY_TOP and words.endswith("…") and not hostile:
+            flaws.append(f"{words!r} is cut")
         if size < (STRIP if box.y1 < HEIGHT - STRIP_TOP else LABEL) - 0.1:
             flaws.append(f"{words!r} is {size:.0f} px high")
     for (a, box_a, _), (b, box_b, _) in combinations(found, 2):

@@ -9,7 +9,7 @@ import numpy as np
 from pipeline.distributions import by_rank
 from pipeline.drawing.canvas import Canvas
 from pipeline.drawing.charts import Bar, Plane, tiles_and_bars
-from pipeline.drawing.layout import GAP, LABEL, NOTE, TILE, Box
+from pipeline.drawing.layout import GAP, LABEL, TILE, Box
 from pipeline.drawing.palette import BLUE, GREY, INK, ORANGE, mix
 from pipeline.drawing.sheet import Line
 from pipeline.errors import BadInput
@@ -114,14 +114,14 @@ def draw_attention(canvas: Canvas, data: Data) -> None:
     cells = grid.grid(count, count)
     for row, (lane, piece) in enumerate(zip(heads.even_rows(count), pieces[start:], strict=True)):
         canvas.put_tile(
-            lane.place(lane.w, min(lane.h - 3, NOTE * TILE)), piece, size=NOTE, accent=BLUE if row == count - 1 else None
+            lane.place(lane.w, min(lane.h - 3, LABEL * TILE)), piece, size=LABEL, accent=BLUE if row == count - 1 else None
         )
         for share, cell in zip(rows[row, start:], cells[row][: row + 1], strict=False):
             canvas.box(cell.inset(1.5), fill=mix(BLUE, 0.04 + 0.96 * share), radius=1)
             told = percent(share, 0).removesuffix("%")
-            if share >= 0.01 and canvas.width(told, NOTE) < cell.w - 3:
+            if share >= 0.01 and canvas.width(told, LABEL) < cell.w - 3:
                 ink = "white" if share > 0.45 else INK
-                canvas.put(cell, told, size=NOTE, align="center", color=ink)
+                canvas.put(cell, told, size=LABEL, align="center", color=ink)
     for piece, foot in zip(pieces[start:], Box(grid.x, feet.y, grid.w, feet.h).even_columns(count), strict=True):
         canvas.put_upright(foot, piece, color=GREY)
     canvas.put(grid.even_rows(count)[0], "not yet written", align="right", color=GREY)
@@ -134,10 +134,10 @@ def draw_last_row(canvas: Canvas, data: Data, beside: Box) -> None:
     name = f"layer {data['layer']} of {data['layers']}, head {data['head']} of {data['heads']}"
     shown = f"the last {count} of {len(pieces)} tokens are shown" if count < len(pieces) else ""
     head, asks, newest, looks, chart = beside.rows(100, 40, 50, 60, ...)
-    canvas.stack(head, Line(name, weight="bold"), Line(shown, NOTE, GREY), down="top")
-    canvas.put(asks, "the last row: from", size=NOTE, color=GREY)
+    canvas.stack(head, Line(name, weight="bold"), Line(shown, LABEL, GREY), down="top")
+    canvas.put(asks, "the last row: from", size=LABEL, color=GREY)
     canvas.put_tile(newest.columns(220, ...)[0], pieces[-1], accent=BLUE)
-    canvas.put(looks, "it looks at", size=NOTE, color=GREY)
+    canvas.put(looks, "it looks at", size=LABEL, color=GREY)
     best = np.argsort(-last, kind="stable")[:MOST_LOOKED_AT].tolist()
     shares = [Bar(last[place], percent(last[place], 0)) for place in best]
     lanes = chart.even_rows(len(best), gap=GAP, most=50)
@@ -225,14 +225,14 @@ def draw_moved(canvas: Canvas, data: Data, lower: Box) -> None:
     head, foot = heads.rows(45, 45, gap=GAP)
     whole = len(shown) == len(pieces)
     first = "last replaced" if whole else f"the last {len(shown)}"
-    canvas.put(head, first, size=NOTE, color=ORANGE if whole else GREY)
-    canvas.put(foot, "scores move", size=NOTE, color=GREY)
+    canvas.put(head, first, size=LABEL, color=ORANGE if whole else GREY)
+    canvas.put(foot, "scores move", size=LABEL, color=GREY)
     for position, column in zip(shown, columns.even_columns(len(shown), gap=8, most=192), strict=True):
         last = position == len(pieces) - 1
         tile, value = column.rows(45, 45, ..., gap=GAP)[:2]
-        canvas.put_tile(tile, data["replaced_by"] if last else pieces[position], size=NOTE, accent=ORANGE if last else None)
+        canvas.put_tile(tile, data["replaced_by"] if last else pieces[position], size=LABEL, accent=ORANGE if last else None)
         text = f"{moved[position]:.1f}" if last else "0" if moved[position] == 0 else f"{moved[position]:.0e}"
-        canvas.put(value, text, size=NOTE, color=ORANGE if last else INK, weight="bold", align="center")
+        canvas.put(value, text, size=LABEL, color=ORANGE if last else INK, weight="bold", align="center")
 
 
 def label_best(canvas: Canvas, plane: Plane, logits: np.ndarray, best: list[Data]) -> None:
@@ -240,7 +240,7 @@ def label_best(canvas: Canvas, plane: Plane, logits: np.ndarray, best: list[Data
     spots = [plane.at(token["id"], float(logits[token["id"]])) for token in best]
     taken = [Box(x, y, 0, 0).inset(-8) for x, y in spots]
     for rank, (token, (x, y)) in enumerate(zip(best, spots, strict=True)):
-        size = NOTE if rank == 0 else LABEL
+        size = LABEL
         canvas.dots([(x, y)], color=BLUE if rank == 0 else INK, size=11)
         width = min(canvas.tile_width(token["text"], size), 300.0)
         left = min(max(x - width / 2, plane.box.x + GAP), plane.box.right - width)

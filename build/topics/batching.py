@@ -10,7 +10,7 @@ import numpy as np
 
 from pipeline.drawing.canvas import Canvas
 from pipeline.drawing.charts import Ruler
-from pipeline.drawing.layout import BODY, GAP, LABEL, LEADING, NOTE, TILE, Box, Share
+from pipeline.drawing.layout import BODY, GAP, LABEL, LEADING, TILE, Box, Share
 from pipeline.drawing.palette import BLUE, GREY, INK, ORANGE, PALE
 from pipeline.lab import Lab
 from pipeline.slide import Data, Slide, Verdict, run_topic
@@ -106,12 +106,12 @@ def draw_padding(canvas: Canvas, data: Data) -> None:
     grids = {"padded": ("tokens", note), "mask": ("mask", "1: text, 0: padding")}
     grids["positions"] = ("position ids", "counted from the first token of the text")
     for (name, (title, note)), box in zip(grids.items(), body.rows(Share(1.35), ..., ..., gap=2 * GAP), strict=True):
-        head, table = box.rows(NOTE * LEADING, ..., gap=6)
+        head, table = box.rows(LABEL * LEADING, ..., gap=6)
         canvas.put(head.columns(180, ...)[0], title, weight="bold")
-        canvas.put(head.columns(180, ...)[1], note, size=NOTE, color=GREY)
+        canvas.put(head.columns(180, ...)[1], note, size=LABEL, color=GREY)
         for number, (row, lane) in enumerate(zip(rows, table.even_rows(len(rows), gap=8), strict=True), 1):
             label, cells = lane.columns(96, ...)
-            canvas.put(label, f"row {number}", size=NOTE, color=GREY)
+            canvas.put(label, f"row {number}", size=LABEL, color=GREY)
             for column, spot in zip(columns, cells.even_columns(len(columns), gap=8), strict=True):
                 draw_cell(canvas, name, row, column, longest - len(row["ids"]), spot)
 
@@ -126,7 +126,7 @@ def draw_cell(canvas: Canvas, name: str, row: Data, column: int | None, pads: in
     elif name == "padded":
         canvas.put_tile(spot, row["pieces"][column - pads], accent=BLUE)
     else:
-        canvas.put(canvas.box(spot, fill=canvas.tint(BLUE)), str(row[name][column]), size=NOTE, align="center")
+        canvas.put(canvas.box(spot, fill=canvas.tint(BLUE)), str(row[name][column]), size=LABEL, align="center")
 
 
 # --- batched and alone ---
@@ -200,11 +200,11 @@ def draw_same_logits(canvas: Canvas, data: Data) -> None:
         f"without them, by {amount(data['careless'])}",
         "Blue: a batch with mask and position ids. Orange: the same batch without them. Both against each row run alone.",
     )
-    heads, _, table, foot = body.rows(NOTE * LEADING, 2 * NOTE * LEADING, ..., 2 * LABEL * LEADING)
+    heads, _, table, foot = body.rows(LABEL * LEADING, 2 * LABEL * LEADING, ..., 2 * LABEL * LEADING)
     texts = ("the row", "largest difference of a next-token logit, log scale", "the next token each run would choose")
     parts = heads.columns(*PARTS, gap=4 * GAP)
     for part, text in zip(parts, texts, strict=True):
-        canvas.put(part, text, size=NOTE, color=GREY)
+        canvas.put(part, text, size=LABEL, color=GREY)
     names = parts[2].below(heads.h, GAP).even_columns(3, gap=GAP)
     for name, text, color in zip(names, ("alone", "with", "without"), (INK, BLUE, ORANGE), strict=True):
         canvas.put(name, text, weight="bold", color=color)
@@ -216,7 +216,7 @@ def draw_same_logits(canvas: Canvas, data: Data) -> None:
         pieces, note = left.rows(BODY * TILE, ..., gap=GAP)
         canvas.put_tiles(pieces, row["pieces"], gap=5)
         pads = f"{row['pads']} in front are padding" if row["pads"] else "no padding in front"
-        canvas.put(note, f"{counted(len(row['pieces']), 'token')}, {pads}", size=NOTE, color=GREY)
+        canvas.put(note, f"{counted(len(row['pieces']), 'token')}, {pads}", size=LABEL, color=GREY)
         upper, lower = middle.even_rows(2)
         scale.dot(canvas, row["careful"], upper.center[1])
         scale.dot(canvas, row["careless"], lower.center[1], color=ORANGE, marker="s")

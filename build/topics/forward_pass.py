@@ -13,7 +13,7 @@ import numpy as np
 from pipeline.distributions import by_rank
 from pipeline.drawing.canvas import Canvas
 from pipeline.drawing.charts import Bar, bars
-from pipeline.drawing.layout import BODY, GAP, LABEL, LEADING, NOTE, PAD, TILE, TITLE, Box
+from pipeline.drawing.layout import BODY, GAP, LABEL, LEADING, PAD, TILE, TITLE, Box
 from pipeline.drawing.palette import BLUE, FAINT, GREY, INK, PALE
 from pipeline.drawing.sheet import Line
 from pipeline.lab import Lab
@@ -88,7 +88,7 @@ def draw_anatomy(canvas: Canvas, data: Data) -> None:
     chain = stations(data, blocks)
     upper, counts, bar, fan, lower = body.rows(100, BODY * LEADING, 64, 40, ..., gap=GAP / 2)
     ids, *boxes = upper.columns(130, *[...] * len(chain), gap=ARROW)
-    canvas.stack(ids, Line(f"token id{'s' * (data['ids'] > 1)}", NOTE, GREY), Line(f"{data['ids']}", weight="bold"))
+    canvas.stack(ids, Line(f"token id{'s' * (data['ids'] > 1)}", LABEL, GREY), Line(f"{data['ids']}", weight="bold"))
     for number, ((name, gives, size), box, left) in enumerate(zip(chain, boxes, [ids, *boxes], strict=False)):
         blue = number == 1
         canvas.box(box, fill=canvas.tint(BLUE) if blue else FAINT)
@@ -150,7 +150,7 @@ def draw_block(canvas: Canvas, block: list[Data], box: Box) -> None:
     rows = []
     for part, (name, shapes, _) in zip(shown, lanes, strict=True):
         canvas.put(name, part["name"], size=LABEL, mono=True)
-        canvas.put(shapes, f"{part['into']:,} → {part['out']:,}", size=NOTE, color=GREY, align="right")
+        canvas.put(shapes, f"{part['into']:,} → {part['out']:,}", size=LABEL, color=GREY, align="right")
         blue = not ranked or part["name"].partition(".")[0] == ranked[0]
         rows.append(Bar(part["parameters"], f"{part['parameters']:,}", *(BLUE,) if blue else (canvas.tint(BLUE, 0.4), INK)))
     bars(canvas, [lane for *_, lane in lanes], rows, rim=0.14)
@@ -222,7 +222,7 @@ def draw_hidden(canvas: Canvas, data: Data) -> None:
 
 def draw_tower(canvas: Canvas, lengths: np.ndarray, piece: str, box: Box) -> None:
     """One bar per layer, as long as the vector: the token at the foot, the last layer on top."""
-    floors, foot = box.rows(..., NOTE * TILE, gap=GAP)
+    floors, foot = box.rows(..., LABEL * TILE, gap=GAP)
     names, tower = floors.columns(150, ..., gap=GAP)
     lanes = tower.even_rows(len(lengths))[::-1]
     every = math.ceil(len(lengths) * LABEL * LEADING / floors.h)  # floors between two that are named
@@ -235,8 +235,8 @@ def draw_tower(canvas: Canvas, lengths: np.ndarray, piece: str, box: Box) -> Non
             name = Box(names.x, lane.y, names.w, lane.h)
             canvas.put(name, f"layer {layer}" if layer else "token table", size=LABEL, color=GREY, align="right")
     bars(canvas, lanes, rows, size=LABEL, rim=0.12, axis=True)
-    tile = Box(tower.x, foot.y, min(tower.w, canvas.tile_width(piece, NOTE)), foot.h)
-    canvas.put_tile(tile, piece, size=NOTE, accent=BLUE)
+    tile = Box(tower.x, foot.y, min(tower.w, canvas.tile_width(piece, LABEL)), foot.h)
+    canvas.put_tile(tile, piece, size=LABEL, accent=BLUE)
 
 
 def draw_lengths(canvas: Canvas, norms: np.ndarray, pieces: list[str], box: Box) -> None:
@@ -246,25 +246,25 @@ def draw_lengths(canvas: Canvas, norms: np.ndarray, pieces: list[str], box: Box)
     shown = list(range(len(pieces)))
     if len(shown) > SHOWN_POSITIONS:
         shown = [0, *range(len(pieces) - SHOWN_POSITIONS + 1, len(pieces))]
-    head, cells, feet = box.rows(NOTE * LEADING, ..., UPRIGHT, gap=GAP / 2)
+    head, cells, feet = box.rows(LABEL * LEADING, ..., UPRIGHT, gap=GAP / 2)
     shades = 0.05 + 0.95 * (np.log(norms[::-1, shown]) - low) / (high - low)
     canvas.mesh(cells, [[canvas.tint(BLUE, shade) for shade in row] for row in shades.tolist()], seam=1)
     for position, spot in zip(shown, feet.even_columns(len(shown)), strict=True):
         canvas.put_upright(spot, pieces[position], color=BLUE if position == len(pieces) - 1 else GREY)
     most, place = (int(index) for index in np.unravel_index(norms.argmax(), norms.shape))
     where = f"after layer {most}" if most else "in the token table"
-    canvas.put(head, f"longest: {significant(norms.max())}, token {place + 1}, {where}", size=NOTE, color=GREY)
+    canvas.put(head, f"longest: {significant(norms.max())}, token {place + 1}, {where}", size=LABEL, color=GREY)
     if len(shown) < len(pieces):
         canvas.put(head, f"first, then the last {len(shown) - 1} of {len(pieces)}", size=LABEL, color=GREY, align="right")
 
 
 def draw_by_hand(canvas: Canvas, data: Data, box: Box) -> None:
     """The highest logits computed from the last token's last vector, beside the model's own."""
-    head, *lanes = box.rows(NOTE * LEADING, *[...] * HIGHEST, gap=GAP)
+    head, *lanes = box.rows(LABEL * LEADING, *[...] * HIGHEST, gap=GAP)
     title, *names = head.columns(..., 130, 130)
-    canvas.put(title, "logits from its top vector", size=NOTE, weight="bold")
+    canvas.put(title, "logits from its top vector", size=LABEL, weight="bold")
     for spot, name in zip(names, ("by hand", "model"), strict=True):
-        canvas.put(spot, name, size=NOTE, color=GREY, align="right")
+        canvas.put(spot, name, size=LABEL, color=GREY, align="right")
     for lane, piece, *values in zip(lanes, data["candidates"], logits_by_hand(data), data["model_logits"], strict=False):
         tile, *spots = lane.columns(..., 130, 130)
         canvas.put_tile(tile.place(min(tile.w, canvas.tile_width(piece)), min(tile.h, BODY * TILE), "left"), piece)

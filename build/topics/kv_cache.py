@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 
 from pipeline.drawing.canvas import Canvas
-from pipeline.drawing.layout import GAP, LABEL, NOTE, NUMBER, TITLE, Box
+from pipeline.drawing.layout import GAP, LABEL, NUMBER, TITLE, Box
 from pipeline.drawing.palette import BLUE, GREY, INK, ORANGE, PAPER, mix
 from pipeline.lab import Lab
 from pipeline.model.kv import bytes_of_a_token, counted_bytes, read, shape
@@ -85,7 +85,7 @@ def draw_stored(canvas: Canvas, data: Data) -> None:
             for piece, column in zip(data["prompt"], over.even_columns(positions), strict=True):
                 canvas.put_upright(column, piece, down="bottom", color=GREY)
         else:
-            canvas.put(over, f"{positions} tokens, first to last", size=NOTE, color=GREY, align="center", down="bottom")
+            canvas.put(over, f"{positions} tokens, first to last", size=LABEL, color=GREY, align="center", down="bottom")
     draw_product(canvas, of, positions, data["bytes"], Box(product.x, body.y, product.w, body.h).inset(3 * GAP, 0))
 
 
@@ -179,7 +179,7 @@ def draw_growth(canvas: Canvas, data: Data) -> None:
         tower = canvas.box(column.place(column.w, height, down="bottom"), fill=mix(GREY, 0.22), radius=0)
         added = max(stairs.h * each / steps[-1]["bytes"], 4)
         canvas.box(tower.place(tower.w, added, down="top"), fill=BLUE, radius=0, z=2)
-        canvas.put(Box(column.x, counts.y, column.w, counts.h), f"{step['tokens']:,}", size=NOTE, color=GREY, align="center")
+        canvas.put(Box(column.x, counts.y, column.w, counts.h), f"{step['tokens']:,}", size=LABEL, color=GREY, align="center")
         canvas.put_upright(Box(column.x, feet.y, column.w, feet.h), step["piece"], color=color)
     split = columns[0].x - 4 + (data["sentence_tokens"] - start) * (columns[0].w + 8)
     canvas.line([(split, head.y), (split, feet.bottom)], dashed=True)

@@ -17,7 +17,7 @@ import numpy as np
 
 from pipeline.drawing.canvas import Canvas
 from pipeline.drawing.charts import Bar, Scale, towers
-from pipeline.drawing.layout import GAP, LEADING, NOTE, NUMBER, TILE, TITLE, Box
+from pipeline.drawing.layout import GAP, LABEL, LEADING, NUMBER, TILE, TITLE, Box
 from pipeline.drawing.palette import BLUE, GREY, INK, ORANGE, PALE, RED
 from pipeline.drawing.sheet import Line
 from pipeline.lab import Lab
@@ -96,7 +96,7 @@ def draw_operations(canvas: Canvas, data: Data) -> None:
         f"{len(steps)} tokens without the cache: {data['ratio']:.1f} times the arithmetic",
         f"One pair per token: floating-point operations, counted, in {unit}s. Under each bar, how many tokens went in.",
     )
-    head, chart, counts, feet = body.rows(2 * TITLE * LEADING, ..., 44, NOTE * TILE)
+    head, chart, counts, feet = body.rows(2 * TITLE * LEADING, ..., 44, LABEL * TILE)
     ways = (("recompute", "without the cache", canvas.tint(ORANGE, 0.5), ORANGE), ("cached", "with the cache", BLUE, BLUE))
     totals = [f"{name}: {data['totals'][way] / divisor:,.1f} {unit}" for way, name, *_ in ways]
     places = head.until(chart).even_columns(len(steps), gap=24)  # the first towers are low: the totals stand over them
@@ -108,8 +108,8 @@ def draw_operations(canvas: Canvas, data: Data) -> None:
         rows = [Bar(step[way], f"{step[way] / divisor:,.{digits}f}", fill, ink, bold=True) for way, _, fill, ink in ways]
         towers(canvas, pair, rows, full=largest / 0.97)
         for column, (way, _, _, color) in zip(pair, ways, strict=True):
-            canvas.put(Box(column.x, counts.y, column.w, counts.h), f"{fed[way]:,}", size=NOTE, color=color, align="center")
-        canvas.put_tile(Box(place.x, feet.y, place.w, feet.h), step["chosen"], size=NOTE, accent=BLUE)
+            canvas.put(Box(column.x, counts.y, column.w, counts.h), f"{fed[way]:,}", size=LABEL, color=color, align="center")
+        canvas.put_tile(Box(place.x, feet.y, place.w, feet.h), step["chosen"], size=LABEL, accent=BLUE)
     canvas.line([(chart.x, chart.bottom), (chart.right, chart.bottom)], color=PALE)
     canvas.step()
     canvas.stack(head, *(Line(total, TITLE, way[-1], "bold") for total, way in zip(totals, ways, strict=True)))
@@ -263,7 +263,7 @@ def draw_long_completion(canvas: Canvas, data: Data) -> None:
         ways = (("with", "cached", BLUE), ("without", "recomputed", GREY))
         for (way, name, color), lane in zip(ways, band.even_rows(2, gap=6), strict=True):
             head, rest = lane.columns(150, ...)
-            canvas.put(head, name, size=NOTE, weight="bold", color=color)
+            canvas.put(head, name, size=LABEL, weight="bold", color=color)
             here = range(number * columns, min((number + 1) * columns, len(steps)))
             for index, spot in zip(here, rest.even_columns(columns, gap=8), strict=False):
                 step, beyond = steps[index], index >= reach

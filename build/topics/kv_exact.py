@@ -12,7 +12,7 @@ import numpy as np
 
 from pipeline.drawing.canvas import Canvas
 from pipeline.drawing.charts import Ruler
-from pipeline.drawing.layout import GAP, LABEL, LEADING, NOTE, NUMBER, TITLE, Box
+from pipeline.drawing.layout import GAP, LABEL, LEADING, NUMBER, TITLE, Box
 from pipeline.drawing.palette import BLUE, GREY, INK, ORANGE, PALE, RED
 from pipeline.drawing.sheet import Line
 from pipeline.lab import Lab
@@ -104,21 +104,21 @@ def draw_past(canvas: Canvas, data: Data) -> None:
     side = min(given.w / (kept + STEPS), 60)
     shown = f", {kept} shown" if kept < first else ""
     head, cells, foot = given.rows(88, ..., 60)
-    canvas.stack(head, Line("the sentence", weight="bold"), Line(f"{first} written{shown}", NOTE, GREY), down="top")
+    canvas.stack(head, Line("the sentence", weight="bold"), Line(f"{first} written{shown}", LABEL, GREY), down="top")
     draw_cells(canvas, np.ones((data["shape"]["layers"], kept)), cells, side)
-    canvas.put(foot, f"↑ {data['shape']['layers']} layers, one per row", size=NOTE, color=GREY)
+    canvas.put(foot, f"↑ {data['shape']['layers']} layers, one per row", size=LABEL, color=GREY)
     for number, (step, slot) in enumerate(zip(steps, slots, strict=True), 1):
         canvas.step()
         past = np.array(step["changed"])[:, -(kept + number - 1) :] > 0
         written = np.concatenate([past * 2, np.ones((len(past), 1))], axis=1)  # 0 as it was, 1 new, 2 changed
         head, cells, foot = slot.rows(88, ..., 60)
         name, piece = f"step {number} +", data["pieces"][first + number - 1]
-        canvas.stack(head, Line(name, weight="bold"), Line(f"{first + number - 1} kept, 1 written", NOTE, GREY), down="top")
+        canvas.stack(head, Line(name, weight="bold"), Line(f"{first + number - 1} kept, 1 written", LABEL, GREY), down="top")
         beside = head.columns(canvas.width(name, weight="bold"), ..., gap=GAP)[1]
-        canvas.put_tiles(beside, [piece], size=NOTE, accents=[BLUE])
+        canvas.put_tiles(beside, [piece], size=LABEL, accents=[BLUE])
         draw_cells(canvas, written, cells, side)
         changed = f"{moved[number - 1]:,} of {step['compared']:,} changed"
-        canvas.put(foot, changed, size=NOTE, weight="bold", color=RED if moved[number - 1] else INK)
+        canvas.put(foot, changed, size=LABEL, weight="bold", color=RED if moved[number - 1] else INK)
     canvas.step()
     words, _, ruler = lower.columns(given.w, 60, ...)
     canvas.put(words, "The same cache computed from scratch, all at once, differs by at most", weight="bold", lines=3)
@@ -220,7 +220,7 @@ def draw_beside(canvas: Canvas, data: Data) -> None:
         f"One row per step. Left: the top token and its logit, both ways. Right: the largest difference over "
         f"{steps[0]['vocabulary']:,} logits.",
     )
-    head, table, _ = body.rows(NOTE * LEADING, ..., 2 * LABEL * LEADING)
+    head, table, _ = body.rows(LABEL * LEADING, ..., 2 * LABEL * LEADING)
     *names, chart = head.columns(*COLUMNS)
     for name, column, color in zip(("with the cache", "from scratch"), (names[1], names[3]), (BLUE, INK), strict=True):
         canvas.put(column, name, weight="bold", align="center", color=color)
@@ -242,7 +242,7 @@ def draw_step(canvas: Canvas, number: int, step: Data, lane: Box) -> None:
     """One row: the step, and the top token with its logit both ways."""
     canvas.line([(lane.x, lane.y), (lane.right, lane.y)], color=PALE, width=1)
     name, cached, between, recomputed, _ = lane.columns(*COLUMNS)
-    canvas.stack(name, Line(f"step {number}", weight="bold"), Line(f"{step['tokens']:,} tokens", NOTE, GREY))
+    canvas.stack(name, Line(f"step {number}", weight="bold"), Line(f"{step['tokens']:,} tokens", LABEL, GREY))
     same = step["cached_top"]["id"] == step["recomputed_top"]["id"]
     for column, way, accent in ((cached, "cached_top", BLUE), (recomputed, "recomputed_top", None)):
         tile, logit = column.place(column.w, 110).rows(58, ...)

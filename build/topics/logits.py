@@ -12,7 +12,7 @@ from pipeline.distributions import by_rank, seven_digits, smallest_prefix, softm
 from pipeline.drawing.canvas import Canvas
 from pipeline.drawing.charts import Bar, Plane, tiles_and_bars
 from pipeline.drawing.fonts import quoted
-from pipeline.drawing.layout import GAP, LABEL, NOTE, PAD, TILE, Box
+from pipeline.drawing.layout import GAP, LABEL, PAD, TILE, Box
 from pipeline.drawing.palette import BLUE, GREY, INK, PALE
 from pipeline.lab import Lab
 from pipeline.model.parts import anatomy, hidden_states
@@ -74,7 +74,7 @@ def draw_top_scores(canvas: Canvas, data: Data) -> None:
     )
     lanes = [lane.columns(50, ...) for lane in body.even_rows(TOP, gap=6)]
     for row, (number, _) in enumerate(lanes, 1):
-        canvas.put(number, f"{row}", size=NOTE, color=GREY)
+        canvas.put(number, f"{row}", size=LABEL, color=GREY)
     colors = [(BLUE, BLUE), *[(PALE, GREY)] * (TOP - 1)]
     shown = [Bar(value - data["median"], signed(value), *color) for value, color in zip(scores, colors, strict=True)]
     tiles_and_bars(canvas, [lane for _, lane in lanes], data["pieces"], shown, tile=260)
@@ -159,9 +159,9 @@ def label_holding(canvas: Canvas, plane: Plane, holding: list[Data]) -> None:
         right = x < plane.box.x + 0.75 * plane.box.w
         text = f"{row['tokens']:,} hold{'s' * (row['tokens'] == 1)} {percent(row['share'], 0)}"
         # right of a point the curve runs above it, left of it below; over the highest there is room on both sides
-        y += -34 if row["share"] > 0.95 else NOTE if right else -NOTE
-        side = NOTE if right else -NOTE
-        canvas.text(x + side, y, text, size=NOTE, weight="bold", align="left" if right else "right")
+        y += -34 if row["share"] > 0.95 else LABEL if right else -LABEL
+        side = LABEL if right else -LABEL
+        canvas.text(x + side, y, text, size=LABEL, weight="bold", align="left" if right else "right")
 
 
 # --- the logit lens ---
@@ -225,7 +225,7 @@ def draw_lens(canvas: Canvas, data: Data) -> None:
         f"Read layer by layer, {finding}",
         "Each layer's state read as if it were the last. A dot: where it ranks the final answer. A tile: its own favourite.",
     )
-    tags, chart, _ = body.rows(TAG_ROWS * (TILE * NOTE + GAP), ..., AXIS, gap=GAP)
+    tags, chart, _ = body.rows(TAG_ROWS * (TILE * LABEL + GAP), ..., AXIS, gap=GAP)
     lowest = 10 ** math.ceil(math.log10(max(10, *(row["rank"] for row in rows))))
     plane = Plane.over(chart.columns(AXIS + 4 * LABEL, ..., 4 * PAD)[1], (0, layers), (lowest, 1), log_up=True)
     ticks = {10.0**power: f"{10**power:,}" for power in range(round(math.log10(lowest)) + 1)}
@@ -243,7 +243,7 @@ def draw_favourites(canvas: Canvas, rows: list[Data], plane: Plane, tags: Box) -
     changes = [row for before, row in zip([{"id": None}, *rows], rows, strict=False) if row["id"] != before["id"]]
     lanes = tags.even_rows(TAG_ROWS, gap=GAP)
     ends = [tags.x] * TAG_ROWS  # where each lane is free from
-    widths = [min(canvas.tile_width(row["text"], NOTE), LONGEST) for row in changes]
+    widths = [min(canvas.tile_width(row["text"], LABEL), LONGEST) for row in changes]
     starts = [min(plane.at(row["layer"], 1)[0] - GAP, tags.right - width) for row, width in zip(changes, widths, strict=True)]
     for row, start, width in zip(changes, starts, widths, strict=True):
         final = row is changes[-1]
@@ -253,9 +253,9 @@ def draw_favourites(canvas: Canvas, rows: list[Data], plane: Plane, tags: Box) -
             free = [TAG_ROWS - 1]
         elif not free or (free[0] == TAG_ROWS - 1 and start + width + GAP > starts[-1]):
             continue
-        spot = Box(start, lanes[free[0]].y, width, TILE * NOTE)
+        spot = Box(start, lanes[free[0]].y, width, TILE * LABEL)
         ends[free[0]] = spot.right + GAP
-        canvas.put_tile(spot, row["text"], size=NOTE, accent=BLUE if row["id"] == rows[-1]["id"] else None)
+        canvas.put_tile(spot, row["text"], size=LABEL, accent=BLUE if row["id"] == rows[-1]["id"] else None)
         x, y = plane.at(row["layer"], row["rank"])
         canvas.line([(x, spot.bottom), (x, y)], color=PALE, width=1.5, z=0)
 

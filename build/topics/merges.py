@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from pipeline.drawing.canvas import Canvas
 from pipeline.drawing.fonts import quoted
-from pipeline.drawing.layout import GAP, LABEL, NOTE, Box
+from pipeline.drawing.layout import GAP, LABEL, Box
 from pipeline.drawing.palette import BLUE, FAINT, GREY
 from pipeline.lab import Lab
 from pipeline.slide import Data, Slide, Verdict, run_topic
@@ -134,7 +134,7 @@ def draw_merges(canvas: Canvas, data: Data) -> None:
     lanes = [lane.columns(160, ..., 270, gap=2 * GAP) for lane in body.even_rows(len(rows) + 1, gap=16, most=110)]
     for shown, (name, middle, rank) in zip(rows, lanes, strict=False):
         if shown is None:
-            canvas.put(middle, f"⋯ {len(inside) - len(rows) + 1} more merges ⋯", size=NOTE, color=GREY)
+            canvas.put(middle, f"⋯ {len(inside) - len(rows) + 1} more merges ⋯", size=LABEL, color=GREY)
             continue
         step, stage = shown
         canvas.put(name, f"merge {step}" if step else "bytes", color=GREY)
@@ -147,7 +147,7 @@ def draw_merges(canvas: Canvas, data: Data) -> None:
     canvas.put(name, "ids", color=GREY)
     for at, _, spot in spread(stages[-1]["pieces"], start, end, middle):
         canvas.put(spot, f"{ids[at]:,}", weight="bold", align="center")
-    canvas.put(rank, "as the tokenizer says", size=NOTE, color=GREY)
+    canvas.put(rank, "as the tokenizer says", size=LABEL, color=GREY)
 
 
 def spread(pieces: list[str], start: int, end: int, box: Box) -> list[tuple[int, str, Box]]:

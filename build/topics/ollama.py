@@ -12,7 +12,7 @@ from pipeline.drawing.canvas import Canvas
 from pipeline.drawing.charts import Scale
 from pipeline.drawing.fonts import literal
 from pipeline.drawing.json_panel import draw_json
-from pipeline.drawing.layout import GAP, LABEL, LEADING, NOTE, TITLE, WIDTH, Across, Box, Share
+from pipeline.drawing.layout import GAP, LABEL, LEADING, TITLE, WIDTH, Across, Box, Share
 from pipeline.drawing.palette import BLUE, GREY, INK, PALE
 from pipeline.drawing.sheet import Line
 from pipeline.drawing.timeline import draw_axis, draw_chunks, draw_parts, milliseconds
@@ -106,9 +106,9 @@ def draw_request(canvas: Canvas, data: Data) -> None:
     sent, _, received = panels.columns(730, 84, ..., gap=GAP / 2)
     canvas.put(heads.columns(received.x - heads.x - GAP, ...)[0], f"We send POST {data['path']}", weight="bold")
     canvas.put(Box(received.x, heads.y, received.w, heads.h), f"{data['label']} answers", weight="bold")
-    draw_json(canvas, data["request"], sent, size=NOTE)
+    draw_json(canvas, data["request"], sent, size=LABEL)
     texts = ("response", "message.content", "choices[0].text", "choices[0].message.content")
-    draw_json(canvas, data["answer"], received, accents=texts, size=NOTE)
+    draw_json(canvas, data["answer"], received, accents=texts, size=LABEL)
     canvas.arrow(sent.inset(-GAP).east, received.inset(-GAP).west)
     draw_counts(canvas, data, counts)
     draw_server(canvas, data, server)
@@ -123,8 +123,8 @@ def draw_counts(canvas: Canvas, data: Data, box: Box) -> None:
     for count, way, fill, color in counts:
         known = count != "not reported"
         name = f"{counted(count, 'token')} {way}" if known else f"tokens {way}: not reported"
-        room = canvas.width(name, NOTE, weight="bold")
-        canvas.text(min(x, box.right - room), head.center[1], name, size=NOTE, color=color, weight="bold")
+        room = canvas.width(name, LABEL, weight="bold")
+        canvas.text(min(x, box.right - room), head.center[1], name, size=LABEL, color=color, weight="bold")
         for number in range(count if known else 0):
             spot = Box(x + number * cell, bar.y, max(cell - (3 if cell > 8 else 0), 1), bar.h)
             canvas.box(spot, fill=fill, radius=min(4, cell / 4))
@@ -267,7 +267,7 @@ def draw_unstreamed(canvas: Canvas, data: Data, scale: Scale, box: Box) -> None:
     early = x < WIDTH * 0.55
     whole = f"“{literal(data['unstreamed'].strip())}”"
     side: Across = "left" if early else "right"
-    canvas.put(right if early else left, whole, size=NOTE, mono=True, align=side, down="top", lines=2)
+    canvas.put(right if early else left, whole, size=LABEL, mono=True, align=side, down="top", lines=2)
 
 
 SLIDES = [

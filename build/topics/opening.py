@@ -11,7 +11,7 @@ import numpy as np
 
 from pipeline.drawing.canvas import Canvas
 from pipeline.drawing.charts import Bar, tiles_and_bars
-from pipeline.drawing.layout import BODY, GAP, HERO, LABEL, LEADING, NOTE, NUMBER, TILE, TITLE, Box
+from pipeline.drawing.layout import BODY, GAP, HERO, LABEL, LEADING, NUMBER, TILE, TITLE, Box
 from pipeline.drawing.palette import BLUE, GREY, INK, PALE, mix
 from pipeline.drawing.sheet import Line
 from pipeline.lab import Lab
@@ -219,7 +219,7 @@ def draw_running_example(canvas: Canvas, data: Data) -> None:
             canvas.line([(lane.x, lane.y), (lane.right, lane.y)], color=PALE, width=1)
         head, rest = lane.rows(50, ...)
         prefix, arrow, candidates = rest.columns(880, 60, ..., gap=20)
-        canvas.put(head, f"call {row + 1}", size=NOTE, weight="bold", color=GREY)
+        canvas.put(head, f"call {row + 1}", size=LABEL, weight="bold", color=GREY)
         accents = [*[None] * len(given), *[BLUE] * row]
         canvas.put_tiles(prefix, [texts[i] for i in step["prefix_ids"]], rows=2, row_gap=10, accents=accents)
         spots = candidates.rows(BODY * TILE, ...)[0].even_columns(len(step["candidates"]), gap=14)

@@ -11,7 +11,7 @@ import numpy as np
 from pipeline.distributions import by_rank, entropy_bits, seven_digits, smallest_prefix, softmax
 from pipeline.drawing.canvas import Canvas
 from pipeline.drawing.columns import Column, compared
-from pipeline.drawing.layout import BODY, GAP, LEADING, NOTE, PAD, TILE, TITLE, Box, Share
+from pipeline.drawing.layout import BODY, GAP, LABEL, LEADING, PAD, TILE, TITLE, Box, Share
 from pipeline.drawing.palette import BLUE, GREY, INK, PALE
 from pipeline.lab import Lab
 from pipeline.slide import Data, Slide, Verdict, run_topic
@@ -182,33 +182,33 @@ def draw_strip(canvas: Canvas, strip: Box, run: Data, kept: np.ndarray) -> None:
     for segment, share in zip(segments, kept, strict=False):
         canvas.box(segment, fill=BLUE, edge=canvas.paper, radius=0)
         told = percent(share)
-        if segment.w > canvas.width(told, NOTE) + GAP and abs(segment.center[0] - mark) > 50:
-            canvas.put(segment, told, size=NOTE, color="white", align="center")
+        if segment.w > canvas.width(told, LABEL) + GAP and abs(segment.center[0] - mark) > 50:
+            canvas.put(segment, told, size=LABEL, color="white", align="center")
     start = segments[-1].right if segments else strip.x
     crowd = Box(start, strip.y, strip.x + strip.w * run["mass"] - start, strip.h)
     if wide < len(kept):
         canvas.box(crowd, fill=canvas.tint(BLUE, 0.6), radius=0)
         told = f"{len(kept) - wide:,} tokens"
-        if crowd.w > canvas.width(told, NOTE) + 2 * GAP and abs(crowd.center[0] - mark) > 80:
-            canvas.put(crowd, told, size=NOTE, color="white", align="center")
+        if crowd.w > canvas.width(told, LABEL) + 2 * GAP and abs(crowd.center[0] - mark) > 80:
+            canvas.put(crowd, told, size=LABEL, color="white", align="center")
     canvas.line([(mark, strip.y - 0.6 * PAD), (mark, strip.bottom + 0.6 * PAD)], color=INK, width=4, z=3)
 
 
 def draw_head(canvas: Canvas, box: Box, head: list[str], kept: int) -> None:
     """The most probable of the kept tokens as tiles, row by row, and behind the last of them how many more there are."""
-    lanes = box.even_rows(max(1, int((box.h + GAP) / (TILE * NOTE + GAP))), gap=GAP, most=TILE * NOTE)
-    shown, note = 0, canvas.width(f"… and {kept:,} more", NOTE)
+    lanes = box.even_rows(max(1, int((box.h + GAP) / (TILE * LABEL + GAP))), gap=GAP, most=TILE * LABEL)
+    shown, note = 0, canvas.width(f"… and {kept:,} more", LABEL)
     for lane in lanes:
         rest, room = lane, note + GAP if lane is lanes[-1] else 0
         for piece in head[shown:]:
-            width = min(canvas.tile_width(piece, NOTE), LONGEST)
+            width = min(canvas.tile_width(piece, LABEL), LONGEST)
             if width + GAP + room > rest.w:
                 break
             spot, rest = rest.columns(width, ..., gap=GAP)
-            canvas.put_tile(spot, piece, size=NOTE, accent=BLUE)
+            canvas.put_tile(spot, piece, size=LABEL, accent=BLUE)
             shown += 1
     if shown < kept:
-        canvas.put(rest, f"… and {kept - shown:,} more", size=NOTE, color=BLUE)
+        canvas.put(rest, f"… and {kept - shown:,} more", size=LABEL, color=BLUE)
 
 
 SLIDES = [

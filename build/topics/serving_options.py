@@ -8,7 +8,7 @@ import copy
 from itertools import combinations
 
 from pipeline.drawing.canvas import Canvas
-from pipeline.drawing.layout import BODY, GAP, LABEL, LEADING, NOTE, PAD, TITLE, Box
+from pipeline.drawing.layout import BODY, GAP, LABEL, LEADING, PAD, TITLE, Box
 from pipeline.drawing.palette import BLUE, GREY, INK, ORANGE
 from pipeline.lab import Lab
 from pipeline.serving.messages import chat_call, differing, spelled_out
@@ -93,7 +93,7 @@ def draw_behind(canvas: Canvas, place: int, box: Box, color: str) -> None:
     elif place == 1:
         for cell in (cell for row in works.grid(2, 2, gap=GAP) for cell in row):
             canvas.box(cell, fill=fill, edge=INK, width=2)
-            canvas.put(cell, "provider", size=NOTE, weight="bold", color="white", align="center")
+            canvas.put(cell, "provider", size=LABEL, weight="bold", color="white", align="center")
     else:
         for cell in (cell for row in works.grid(3, SLOTS, gap=GAP) for cell in row):
             canvas.box(cell, fill=fill, edge=INK, width=1.5, radius=3)

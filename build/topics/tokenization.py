@@ -10,7 +10,7 @@ import re
 from pipeline.drawing.canvas import Canvas
 from pipeline.drawing.charts import Bar, Scale, bars
 from pipeline.drawing.fonts import quoted
-from pipeline.drawing.layout import BODY, GAP, HERO, LABEL, NOTE, NUMBER, TILE, TITLE, Box
+from pipeline.drawing.layout import BODY, GAP, HERO, LABEL, NUMBER, TILE, TITLE, Box
 from pipeline.drawing.palette import BLUE, GREY, INK, ORANGE, PALE
 from pipeline.drawing.sheet import Line
 from pipeline.lab import Lab
@@ -85,10 +85,10 @@ def draw_pieces(canvas: Canvas, data: Data) -> None:
         "Each tile is one token; ␣ is a space, and it belongs to the piece it stands in. Under each tile: its bytes.",
     )
     head, sentence, added, cut, lower = body.rows(36, 64, 44, ..., 220)
-    canvas.put(head, f"the sentence, {counted(data['sentence_bytes'], 'byte')}", size=NOTE, color=GREY)
+    canvas.put(head, f"the sentence, {counted(data['sentence_bytes'], 'byte')}", size=LABEL, color=GREY)
     canvas.put(sentence, data["sentence"], size=NUMBER, smallest=TITLE)
     added_up = f"its pieces, {data['sentence_bytes']:,} bytes together: none lost, none added"
-    canvas.put(added, added_up, size=NOTE, color=GREY)
+    canvas.put(added, added_up, size=LABEL, color=GREY)
     inside = range(most["first"], most["last"] + 1) if most["pieces"] > 1 else range(0)
     texts = [tile["text"] for tile in tiles]
     accents = [BLUE if i in inside else None for i in range(len(tiles))]
@@ -96,7 +96,7 @@ def draw_pieces(canvas: Canvas, data: Data) -> None:
     for box, tile, accent in zip(boxes, tiles, accents, strict=True):
         if box:
             size = str(len(tile["bytes"]) // 2)
-            canvas.put(box.below(NOTE, GAP), size, size=NOTE, color=accent or GREY, align="center")
+            canvas.put(box.below(LABEL, GAP), size, size=LABEL, color=accent or GREY, align="center")
     draw_most(canvas, most["text"], texts[most["first"] : most["last"] + 1], lower)
 
 
@@ -106,10 +106,10 @@ def draw_most(canvas: Canvas, word: str, pieces: list[str], box: Box) -> None:
     head, middle = box.inset(0, GAP).rows(40, ...)
     width = min(canvas.width(word, HERO, weight="bold"), 700)
     whole, arrow, tiles = middle.columns(width, 110, ..., gap=40)
-    canvas.put(head, "one word", size=NOTE, color=GREY)
+    canvas.put(head, "one word", size=LABEL, color=GREY)
     canvas.put(whole, word, size=HERO, weight="bold")
     canvas.arrow(arrow.west, arrow.east)
-    canvas.put(Box(tiles.x, head.y, tiles.w, head.h), counted(len(pieces), "piece"), size=NOTE, color=BLUE)
+    canvas.put(Box(tiles.x, head.y, tiles.w, head.h), counted(len(pieces), "piece"), size=LABEL, color=BLUE)
     row = tiles.place(tiles.w, HERO * TILE)
     canvas.put_tiles(row, pieces, size=HERO, gap=GAP, accents=[BLUE] * len(pieces))
 
@@ -165,7 +165,7 @@ def draw_ids(canvas: Canvas, data: Data) -> None:
     upper, ticks, _, words, lower = body.rows(..., 70, GAP, 50, 140)
     scale = Scale(0, size, upper.x, upper.right)
     pieces, last = [token["text"] for token in tokens], [token["id"] for token in tokens].index(highest)
-    widest = max(canvas.width(f"{token['id']:,}", NOTE) for token in tokens)
+    widest = max(canvas.width(f"{token['id']:,}", LABEL) for token in tokens)
     gap = max(GAP, widest + GAP - min(canvas.tile_width(piece) for piece in pieces))  # room for the ids under narrow tiles
     accents = [BLUE if i == last else None for i in range(len(tokens))]
     boxes = canvas.put_tiles(upper.inset(0, GAP), pieces, size=NUMBER, smallest=BODY, gap=gap, accents=accents)
@@ -174,10 +174,10 @@ def draw_ids(canvas: Canvas, data: Data) -> None:
         x, y, chosen = scale.at(token["id"]), upper.bottom, token["id"] == highest
         canvas.line([(x, y - 18), (x, y)], color=BLUE, width=4 if chosen else 3, z=3)
         if box:
-            under = box.below(NOTE, GAP)
-            canvas.text(*under.center, f"{token['id']:,}", size=NOTE, color=BLUE if chosen else GREY, align="center")
+            under = box.below(LABEL, GAP)
+            canvas.text(*under.center, f"{token['id']:,}", size=LABEL, color=BLUE if chosen else GREY, align="center")
             bottom, way = under.inset(0, -GAP).south, canvas.tint(BLUE, 0.4)
-            points = [bottom, (bottom[0], bottom[1] + NOTE), (x, y - 40), (x, y - 18)]
+            points = [bottom, (bottom[0], bottom[1] + LABEL), (x, y - 40), (x, y - 18)]
             canvas.line(points, color=BLUE if chosen else way, width=3 if chosen else 2)
     draw_ticks(canvas, scale, ticks)
     remark = f"next door to {quoted(pieces[last])}: unrelated pieces, since an id is a name, not an amount"
@@ -196,7 +196,7 @@ def draw_ticks(canvas: Canvas, scale: Scale, box: Box) -> None:
         x = scale.at(tick)
         canvas.line([(x, box.y), (x, box.y + GAP)])
         align = "left" if tick == 0 else "right" if tick == scale.high - 1 else "center"
-        canvas.text(x, box.center[1], f"{tick:,.0f}", size=NOTE, color=GREY, align=align)
+        canvas.text(x, box.center[1], f"{tick:,.0f}", size=LABEL, color=GREY, align=align)
 
 
 # --- what text costs ---
@@ -248,7 +248,7 @@ def draw_cost(canvas: Canvas, data: Data) -> None:
         chosen, detail = row["name"] == dearest, f"{row['characters']} characters, {row['tokens']} tokens"
         title = Line(row["name"], color=ORANGE if chosen else INK, weight="bold" if chosen else "regular")
         canvas.stack(name, title, Line(detail, LABEL, GREY))
-        canvas.put_tiles(tiles.place(tiles.w, NOTE * TILE), row["pieces"], size=NOTE, gap=6)
+        canvas.put_tiles(tiles.place(tiles.w, LABEL * TILE), row["pieces"], size=LABEL, gap=6)
         each = row["tokens_per_character"]
         ratio = "" if row["name"] == BASELINE else f"    {each / data['english']:.1f} ×"
         color = ORANGE if chosen else BLUE if row["name"] == BASELINE else PALE

@@ -201,11 +201,11 @@ def sabotage_five_ways(data: Data, lab: Lab) -> Data:
 
 def draw_five_ways(canvas: Canvas, data: Data) -> None:
     same = data["same_weights"]
-    if same:
-        canvas.headline("One sentence, five ways to run it, one answer")
-    else:
-        canvas.headline(f"Five ways to run one sentence, but {data['server']['name']} holds another model")
-    canvas.reading("Above the line: inside this process, token by token. Below it: over HTTP, which hands over text, not tokens.")
+    other = f"Five ways to run one sentence, but {data['server']['name']} holds another model"
+    canvas.titled(
+        "One sentence, five ways to run it, one answer" if same else other,
+        "Above the line: inside this process, token by token. Below it: over HTTP, which hands over text, not tokens.",
+    )
     canvas.put_tiles(Box(MARGIN, BODY_TOP + 14, FULL.w, 0), data["pieces"], rows=2, size=30)
     top, step = BODY_TOP + 160, 116.0
     left, right = 410, WIDTH - MARGIN - 150

@@ -7,7 +7,7 @@ runs here, no clock is read and no speed is claimed. They need neither model nor
 import copy
 
 from pipeline.drawing.canvas import Canvas
-from pipeline.drawing.layout import BODY, GAP, LEADING, NOTE, TILE, TITLE, Box, Share
+from pipeline.drawing.layout import BODY, GAP, LABEL, LEADING, TILE, TITLE, Box, Share
 from pipeline.drawing.palette import BLUE, GREY, INK, ORANGE
 from pipeline.drawing.sheet import Line
 from pipeline.lab import Lab
@@ -109,9 +109,9 @@ def draw_places(canvas: Canvas, box: Box, used: float) -> Box:
 
 
 def draw_counts(canvas: Canvas, box: Box, used: str, empty: str) -> None:
-    under = box.below(NOTE * LEADING, 4)
-    canvas.text(*under.west, used, size=NOTE, color=BLUE)
-    canvas.text(*under.east, empty, size=NOTE, color=ORANGE, align="right")
+    under = box.below(LABEL * LEADING, 4)
+    canvas.text(*under.west, used, size=LABEL, color=BLUE)
+    canvas.text(*under.east, empty, size=LABEL, color=ORANGE, align="right")
 
 
 # --- the block table ---
@@ -167,12 +167,12 @@ def draw_block_table(canvas: Canvas, data: Data) -> None:
     memory = right.even_rows(len(data["pages"]), gap=14)
     for page, (tokens, box) in enumerate(zip(data["pages"], memory, strict=True)):
         color = colors[owner[page]] if page in owner else GREY
-        canvas.put(Box(labels.x, box.y, labels.w, box.h), f"page {page}", size=NOTE, color=color, align="right")
+        canvas.put(Box(labels.x, box.y, labels.w, box.h), f"page {page}", size=LABEL, color=color, align="right")
         canvas.box(box, fill=canvas.tint(color) if page in owner else None, edge=color, width=2.5, dashed=page not in owner)
         for token, slot in zip(tokens, box.even_columns(size), strict=True):
             canvas.put(slot, token, mono=True, align="center")
         if page not in owner:
-            canvas.put(box, "free", size=NOTE, color=GREY, align="center")
+            canvas.put(box, "free", size=LABEL, color=GREY, align="center")
     heights = [Share(len(table) + 1) for table in tables.values()]
     for (name, table), box in zip(tables.items(), left.rows(*heights, gap=2 * GAP), strict=True):
         color, (head, *rows) = colors[name], box.even_rows(len(table) + 1, gap=14)
@@ -262,9 +262,9 @@ def draw_continuous_batching(canvas: Canvas, data: Data) -> None:
     steps = max(len(static[0]), len(continuous[0]))
     names, plan = body.columns(260, ..., gap=GAP)
     first, axis, second, _ = plan.rows(..., 64, ..., 56)
-    canvas.put(Box(names.x, axis.y, names.w, axis.h), "step", size=NOTE, color=GREY)
+    canvas.put(Box(names.x, axis.y, names.w, axis.h), "step", size=LABEL, color=GREY)
     for step, spot in enumerate(axis.even_columns(steps, gap=8), 1):
-        canvas.put(spot, str(step), size=NOTE, color=GREY, align="center")
+        canvas.put(spot, str(step), size=LABEL, color=GREY, align="center")
     canvas.put(body.rows(..., 40)[1], "A tile of full colour is where a request enters.", color=GREY)
     for title, schedule, idles, color, box in (
         ("static", static, before, ORANGE, first),

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from layout import texts
 from pipeline.drawing.canvas import Canvas
 from pipeline.drawing.fonts import literal, visible
-from pipeline.drawing.layout import BODY, BODY_BOTTOM, LABEL, MARGIN, NOTE, NUMBER, TITLE, WIDTH, Box
+from pipeline.drawing.layout import BODY, BODY_BOTTOM, LABEL, MARGIN, NUMBER, TITLE, WIDTH, Box
 from pipeline.drawing.sheet import Line
 
 HOSTILE = ["$$", "$5 and $10", "_x_", "\\alpha", "^", "{}", "%", "<b>", "&amp;", "\t", "\r", "\n", "\0", "\ud83d", "東京", "🤗",
@@ -27,7 +27,7 @@ def test_hostile_text_is_drawn_without_a_warning_or_a_missing_glyph(text, tmp_pa
         canvas.text(MARGIN, 300, text, wrap=400)
         canvas.put_tile(Box(MARGIN, 400, 200, 50), text)
         canvas.put_tiles(Box(MARGIN, 500, 900, 0), [text] * 5, rows=2)
-        canvas.stack(Box(300, 600, 400, 200), Line(text), Line(text, NOTE, mono=True))
+        canvas.stack(Box(300, 600, 400, 200), Line(text), Line(text, LABEL, mono=True))
         canvas.put_upright(Box(800, 600, 40, 200), text)
         canvas.strip(text, text, True)
         canvas.save(tmp_path / "figure.png")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from layout import problems, texts
 from pipeline.drawing.canvas import Canvas
 from pipeline.drawing.charts import Bar, Plane, Ruler, Scale, bars, tiles_and_bars, towers
-from pipeline.drawing.layout import FULL, HEIGHT, NOTE, Box
+from pipeline.drawing.layout import FULL, HEIGHT, LABEL, Box
 from pipeline.drawing.palette import ORANGE
 from pipeline.paths import BUILD
 
@@ -100,7 +100,7 @@ def test_a_ruler_writes_each_value_where_it_hides_neither_the_bound_nor_the_edge
     x, _ = ruler.dot(canvas, value, FULL.center[1])
     assert (x < ruler.at(1e-3)) == (value < 1e-3)
     assert problems(canvas) == []
-    (label,) = [box for _, box, _ in texts(canvas) if abs(HEIGHT - box.y0 - box.height / 2 - FULL.center[1]) < NOTE]
+    (label,) = [box for _, box, _ in texts(canvas) if abs(HEIGHT - box.y0 - box.height / 2 - FULL.center[1]) < LABEL]
     if abs(math.log10(max(value, 1e-8)) + 3) > 1:  # nearer, the value itself is at the bound
         assert (label.x1 < ruler.at(1e-3)) == (value < 1e-3)
 

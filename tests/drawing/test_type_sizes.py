@@ -4,6 +4,9 @@ import ast
 
 import pytest
 
+from layout import problems, texts
+from pipeline.drawing import layout
+from pipeline.drawing.canvas import Canvas
 from pipeline.paths import BUILD
 
 BY_HAND = {"whole_path"}  # with a figure to be redrawn
@@ -26,3 +29,24 @@ def typed_sizes(topic: str) -> list[int]:
 @pytest.mark.parametrize("topic", TOPICS)
 def test_a_topic_types_no_size_of_its_own(topic):
     assert bool(typed_sizes(topic)) == (topic in BY_HAND), "a topic that is no longer set by hand leaves the list"
+
+
+def test_the_sizes_are_for_the_back_row():
+    assert layout.HEADLINE == 52 and layout.HEADLINE_LEAST == 40
+    assert min(layout.HERO, layout.NUMBER, layout.TITLE, layout.BODY, layout.LABEL) == 28 and 20 <= layout.STRIP <= 22
+
+
+def test_a_long_headline_takes_two_lines_before_it_shrinks_and_the_body_makes_room():
+    short, long = Canvas().titled("A finding", ""), Canvas().titled("A finding of many words " * 4, "")
+    assert short == layout.FULL and short.bottom == long.bottom and 0 < long.y - short.y < 1.3 * layout.HEADLINE
+    canvas = Canvas()
+    canvas.titled("A finding of very many words " * 8, "how to read it")
+    assert problems(canvas, hostile=True) == [] and "…" in canvas.sheet.texts[0].get_text()
+    assert len(problems(canvas)) == 2  # in the deck itself it would be too small, and cut
+
+
+def test_what_the_strip_of_a_failure_says_a_strip_that_holds_leaves_out():
+    for holds in (True, False):
+        canvas = Canvas()
+        canvas.strip("a model", "2 of 3 · 3 of 3", holds)
+        assert any("2 of 3 · 3 of 3" in words for words, _, _ in texts(canvas)) != holds

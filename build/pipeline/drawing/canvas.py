@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pipeline.drawing.fonts import PIXEL, visible
-from pipeline.drawing.layout import BODY, FULL, LABEL, MARGIN, STRIP, TILE_RIM, WIDTH, Box, Point
-from pipeline.drawing.palette import BLUE, FAINT, GREEN, GREY, INK, ORANGE, PALE, RED, Color
+from pipeline.drawing.layout import BODY, BODY_BOTTOM, FULL, GAP, HEIGHT, LABEL, LEADING, MARGIN, STRIP, TILE_RIM, Box, Point
+from pipeline.drawing.palette import BLUE, FAINT, GREEN, GREY, INK, PALE, RED, Color
 from pipeline.drawing.runs import run
 from pipeline.drawing.sheet import Sheet
 from pipeline.drawing.steps import png_info
@@ -163,19 +163,18 @@ class Canvas(Sheet):
     # --- the foot, and out ---
 
     def strip(self, source: str, verdict: str, holds: bool) -> None:
-        """The provenance strip: what this is, what it was taken from, and what its oracle said."""
-        mark, y = self.kind.upper(), 1012
-        color = BLUE if self.kind == "photograph" else ORANGE
-        self.line([(MARGIN, y - 24), (WIDTH - MARGIN, y - 24)], color=PALE, width=1)
-        width = self.measure(mark, STRIP, weight="bold")[0] + 20
-        badge = self.box(Box(MARGIN, y - 15, width, 30), fill=color, radius=4)
-        self.text(*badge.center, mark, size=STRIP, weight="bold", color="white", align="center")
-        sign, room = ("✓ holds" if holds else "✗ fails"), FULL.w - width - 40
-        shown = f"{sign} · {verdict}"
-        right = min(self.width(shown, STRIP), room * 0.6)
-        color = GREEN if holds else RED
-        self.text(FULL.right, y, shown, size=STRIP, color=color, align="right", wrap=room * 0.6 + 4, lines=1)
-        self.text(badge.right + 16, y, source, size=STRIP, color=GREY, wrap=room - right - 16, lines=1)
+        """The provenance strip: what this is, what it was taken from, and whether it holds; one that fails says why."""
+        foot = Box(MARGIN, BODY_BOTTOM + GAP, FULL.w, HEIGHT - MARGIN - BODY_BOTTOM - GAP)
+        self.line([(foot.x, foot.y), (foot.right, foot.y)], color=PALE, width=1)
+        mark, shown = self.kind.upper(), "✓ holds" if holds else f"✗ fails · {verdict}"
+        badge_width = self.width(mark, STRIP, weight="bold") + STRIP
+        verdict_width = min(self.width(shown, STRIP) + 1, foot.w * 0.6)
+        badge, said, judged = foot.columns(badge_width, ..., verdict_width, gap=GAP)
+        badge = badge.place(badge.w, STRIP * LEADING)
+        self.box(badge, fill=BLUE if self.kind == "photograph" else GREY, radius=4)
+        self.put(badge, mark, size=STRIP, weight="bold", color="white", align="center")
+        self.put(said, source, size=STRIP, color=GREY)
+        self.put(judged, shown, size=STRIP, color=GREEN if holds else RED, align="right")
 
     def save(self, path: Path) -> None:
         """Write the PNG, its build steps inside it. A character that no font covers is an error, not a box."""

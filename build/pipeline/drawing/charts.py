@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pipeline.drawing.canvas import Canvas
-from pipeline.drawing.layout import FULL, GAP, LABEL, LEADING, NOTE, Box, Point
+from pipeline.drawing.layout import FULL, GAP, LABEL, LEADING, Box, Point
 from pipeline.drawing.palette import BLUE, GREY, PALE, Color
 from pipeline.text import amount, power_of_ten
 
@@ -38,7 +38,7 @@ class Bar:
         return {"color": self.color if self.ink is None else self.ink, "weight": "bold" if self.bold else "regular"}
 
 
-def label_room(canvas: Canvas, rows: Iterable[Bar], size: float = NOTE) -> float:
+def label_room(canvas: Canvas, rows: Iterable[Bar], size: float = LABEL) -> float:
     """The pixels that the longest of the labels takes behind its bar."""
     return max(canvas.width(row.label, size, weight=row.label_style["weight"]) for row in rows) + size / 2
 
@@ -49,7 +49,7 @@ def bars(
     rows: Sequence[Bar],
     *,
     full: float | None = None,
-    size: float = NOTE,
+    size: float = LABEL,
     rim: float = 0.2,
     axis: bool = False,
     edge: Color | None = None,
@@ -90,7 +90,7 @@ def tiles_and_bars(
     tile: float,
     chosen: int | None = 0,
     full: float | None = None,
-    size: float = NOTE,
+    size: float = LABEL,
 ) -> list[Box]:
     """A token a lane as a tile of `tile` pixels, the chosen one in blue, its bar behind it; returns the tiles' boxes."""
     halves = [lane.columns(tile, ..., gap=GAP) for lane in lanes]
@@ -106,7 +106,7 @@ def towers(
     rows: Sequence[Bar],
     *,
     full: float | None = None,
-    size: float = NOTE,
+    size: float = LABEL,
     radius: float = 0,
 ) -> list[Box]:
     """One bar per column, from its foot, its label over it; returns the bars' boxes. The highest leaves room for its label."""
@@ -187,15 +187,15 @@ class Ruler:
         x = self.at(self.limit)
         canvas.line([(x, self.box.y), (x, foot)], width=3, dashed=True)
         name = f"bound {power_of_ten(round(math.log10(self.limit)))}"
-        canvas.text(x, self.box.y - NOTE * LEADING / 2, name, size=NOTE, weight="bold", align="center")
+        canvas.text(x, self.box.y - LABEL * LEADING / 2, name, size=LABEL, weight="bold", align="center")
 
     def dot(self, canvas: Canvas, value: float, y: float, *, color: Color = BLUE, marker: str = "o") -> Point:
         """A mark with its value beside it, on the side away from the bound where there is room for it."""
         x, label = self.at(value), amount(value)
         canvas.dots([(x, y)], color=color, size=DOT, marker=marker)
-        left = value < self.limit and x - self.box.x > canvas.width(label, NOTE, weight="bold")
+        left = value < self.limit and x - self.box.x > canvas.width(label, LABEL, weight="bold")
         gap = -DOT if left else DOT
-        canvas.text(x + gap, y, label, size=NOTE, weight="bold", color=color, align="right" if left else "left")
+        canvas.text(x + gap, y, label, size=LABEL, weight="bold", color=color, align="right" if left else "left")
         return x, y
 
 
@@ -229,10 +229,10 @@ class Plane:
             y = self.up.at(value)
             canvas.line([(box.x - tick, y), (box.x, y)], color=PALE)
             canvas.text(box.x - GAP, y, label, size=LABEL, color=GREY, align="right")
-        canvas.text(box.center[0], box.bottom + LABEL * LEADING + NOTE, across_name, size=NOTE, color=GREY, align="center")
+        canvas.text(box.center[0], box.bottom + LABEL * LEADING + LABEL, across_name, size=LABEL, color=GREY, align="center")
         if up_name:
-            left = box.x - GAP * 2 - max(canvas.width(label, LABEL) for label in up.values()) - NOTE / 2
-            canvas.text(left, box.center[1], up_name, size=NOTE, color=GREY, align="center", upright=True)
+            left = box.x - GAP * 2 - max(canvas.width(label, LABEL) for label in up.values()) - LABEL / 2
+            canvas.text(left, box.center[1], up_name, size=LABEL, color=GREY, align="center", upright=True)
 
     def curve(self, canvas: Canvas, points: Iterable[Point], *, color: Color = BLUE, width: float = 5) -> None:
         """A line through values."""

@@ -12,19 +12,18 @@ from types import EllipsisType
 from typing import Literal
 
 WIDTH, HEIGHT, MARGIN = 1920, 1080, 60
-BODY_TOP, BODY_BOTTOM = 220, 966  # the drawing goes between the reading line and the strip
+BODY_TOP, BODY_BOTTOM = 200, 966  # the drawing goes between the reading line and the strip
 
-# The type sizes, in pixels of an em; a figure uses no other.
-HEADLINE, HEADLINE_LEAST = 42, 32  # the finding; a long one shrinks before it wraps
-READING = 26  # the line under it
+# The type sizes, in pixels of an em, for a room's back row; a figure uses no other.
+HEADLINE, HEADLINE_LEAST = 52, 40  # the finding; a long one takes two lines before it shrinks
 HERO = 64  # the few tokens or numbers that a whole figure is about
-NUMBER = 44  # a number that matters
-TITLE = 32  # what a part of the drawing is called
-BODY = 28  # what is said in the drawing, and tokens
-NOTE = 24  # what explains it, and the values of a chart
-LABEL = 22  # ticks, and the least of anything
-STRIP = 18  # the provenance strip alone
+NUMBER = 48  # a number that matters
+TITLE = 34  # what a part of the drawing is called
+BODY = 30  # what is said in the drawing, and tokens
+LABEL = 28  # the line under the headline, the values of a chart, ticks: the least of anything
+STRIP = 22  # the provenance strip alone
 LEADING, TILE = 1.5, 1.8  # height of a line of text and of a tile, in type sizes
+HEADLINE_LEADING = 1.2  # a headline's two lines belong together
 TILE_RIM = 0.9  # both ends of a tile together, beside its letters, in type sizes
 GAP, PAD = 12, 24  # between things that belong together; between a frame and what it holds
 
@@ -131,8 +130,8 @@ class Box:
         return Box(self.x, self.y, other.right - self.x, other.bottom - self.y)
 
 
-HEADLINE_LINE = Box(MARGIN, 70, WIDTH - 2 * MARGIN, 60)
-READING_LINE = Box(MARGIN, 142, WIDTH - 2 * MARGIN, 40)
+HEADLINE_LINE = Box(MARGIN, 62, WIDTH - 2 * MARGIN, HEADLINE * HEADLINE_LEADING)
+READING_LINE = HEADLINE_LINE.below(LABEL * LEADING, 4)
 FULL = Box(MARGIN, BODY_TOP, WIDTH - 2 * MARGIN, BODY_BOTTOM - BODY_TOP)  # where a figure draws
 
 

@@ -38,7 +38,8 @@ def run(
         size = max(smallest, size - 1)
     count, head, tail, note, room = len(widths), len(widths), 0, "", 0.0
     while rows_needed([*widths[:head], *[room] * bool(note), *widths[count - tail :]], box.w, gap) > rows:
-        if head + tail <= 2:
+        if head + tail <= 2:  # the first and the last stay, cut so that they share a row with the note
+            widths = [min(width, (box.w - room - 2 * gap) / 2) for width in widths]
             break
         kept = head + tail - 1
         head, tail = (kept + 1) // 2, kept // 2

@@ -14,12 +14,12 @@ from pipeline.drawing.layout import (
     BODY,
     FULL,
     HEADLINE,
+    HEADLINE_LEADING,
     HEADLINE_LEAST,
     HEADLINE_LINE,
     HEIGHT,
     LABEL,
     LEADING,
-    READING,
     READING_LINE,
     WIDTH,
     Across,
@@ -77,17 +77,17 @@ class Sheet:
 
     def titled(self, headline: str, reading: str) -> Box:
         """The finding and how to read the drawing; returns the box that the figure draws in."""
-        self.headline(headline)
-        self.reading(reading)
-        return FULL
+        below = self.headline(headline)
+        self.put(Box(READING_LINE.x, READING_LINE.y + below, READING_LINE.w, READING_LINE.h), reading, size=LABEL, color=GREY)
+        return Box(FULL.x, FULL.y + below, FULL.w, FULL.h - below)
 
-    def headline(self, text: str) -> None:
-        """The finding as one sentence. Long ones shrink to fit one line, then are cut."""
-        self.put(HEADLINE_LINE, text, size=HEADLINE, weight="bold", smallest=HEADLINE_LEAST)
-
-    def reading(self, text: str) -> None:
-        """One grey line that says how to read the drawing."""
-        self.put(READING_LINE, text, size=READING, color=GREY)
+    def headline(self, text: str) -> float:
+        """The finding as one sentence: a long one takes a second line, then shrinks, then is cut; returns the pixels added."""
+        shown, size = fit(self._measured("bold", False), literal(text), HEADLINE, HEADLINE_LINE.w, 2, HEADLINE_LEAST)
+        x, y = HEADLINE_LINE.west
+        added = shown.count("\n") * size * HEADLINE_LEADING
+        self.text(x, y + added / 2, shown, size=size, weight="bold", leading=HEADLINE_LEADING)
+        return added
 
     def text(
         self,
@@ -105,6 +105,7 @@ class Sheet:
         lines: int = 99,
         smallest: float | None = None,
         upright: bool = False,
+        leading: float = LEADING,
         z: float = 3,
     ) -> Text:
         """Draw `text` literally at (x, y). align left|center|right; valign top|center|bottom|baseline.
@@ -121,7 +122,7 @@ class Sheet:
         if upright:
             x += capitals
         elif valign == "center":
-            y += capitals + shown.count("\n") * LEADING * size / 2
+            y += capitals + shown.count("\n") * leading * size / 2
         return self.sheet.text(
             x,
             y,
@@ -129,7 +130,7 @@ class Sheet:
             fontproperties=font(mono, weight, size),
             color=color,
             zorder=z,
-            linespacing=LEADING / LINE_HEIGHT[mono],
+            linespacing=leading / LINE_HEIGHT[mono],
             parse_math=False,
             fontfeatures=FEATURES,
             ha=align,

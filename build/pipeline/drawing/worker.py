@@ -61,21 +61,13 @@ def draw_slide(slide: Slide, capture: dict[str, Any], verdict: Verdict, figure: 
 
 
 def source_line(slide: Slide, provenance: dict[str, Any]) -> str:
-    """What the figure was taken from, for its strip."""
-    parts = []
+    """What the figure was taken from, in few words, for its strip; the page's evidence has the rest."""
     server, model = provenance["server"], provenance["model"]
-    if server:
-        digest = f"digest {server['digest'][:8]}" if server.get("digest") else "digest not reported"
-        parts.append(f"{server['name']} {server['version'] or '(version not reported)'} · {server['model']} · {digest}")
-    if model and server:
-        same = server.get("digest") == model["sha256"]
-        parts.append("beside the same weights" if same else f"beside {model['name']} · sha256 {model['sha256'][:8]}")
-    elif model:
-        parts.append(f"{model['name']} · sha256 {model['sha256'][:8]} · {model['dtype']} on {model['device'].upper()}")
+    parts = [f"{server['name']} {server['version'] or ''}".strip(), server["model"]] if server else []
+    if model and not (server and server.get("digest") == model["sha256"]):
+        parts.append(f"{'beside ' if server else ''}{model['name']}")
     if slide.kind == "concept":
-        parts.append("drawn from what it states; nothing was run or timed")
-    elif slide.needs:
-        parts.append(f"sentence {provenance['sentence_sha256'][:8]}")
+        parts.append("drawn from what it states, not run")
     if slide.volatile:
-        parts.append(f"timed on {provenance['machine']['cpu']}")
+        parts.append("timed")
     return " · ".join(parts)
