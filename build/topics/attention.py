@@ -8,9 +8,9 @@ import numpy as np
 
 from pipeline.distributions import by_rank
 from pipeline.drawing.canvas import Canvas
-from pipeline.drawing.charts import Bar, Plane, tiles_and_bars
-from pipeline.drawing.layout import GAP, LABEL, TILE, Box
-from pipeline.drawing.palette import BLUE, GREY, INK, ORANGE, mix
+from pipeline.drawing.charts import Plane
+from pipeline.drawing.layout import GAP, HERO, LABEL, NUMBER, PAD, TILE, TITLE, Box, Share
+from pipeline.drawing.palette import BLUE, GREY, INK, PALE, mix
 from pipeline.drawing.sheet import Line
 from pipeline.errors import BadInput
 from pipeline.lab import Lab
@@ -23,7 +23,7 @@ AHEAD_BOUND = 1e-4  # the same kernels on the same shapes: earlier positions mov
 SHOWN_POSITIONS = 14  # rows and columns shown: more would be too narrow for a token
 SAMPLE = 12  # ids, spread over the vocabulary, whose logits are kept of both runs at every position
 LABELLED = 5  # of the highest logits
-MOST_LOOKED_AT = 6  # tokens drawn with a bar, of those the last one looks at
+WIDEST = 300  # pixels of a tile over its dot
 UPRIGHT = 122  # pixels under the triangle for the tokens of its columns
 
 
@@ -101,47 +101,46 @@ def sabotage_attention(data: Data, lab: Lab) -> Data:
 def draw_attention(canvas: Canvas, data: Data) -> None:
     pieces, rows = data["pieces"], np.array(data["rows"])
     count, start = len(rows), len(pieces) - len(rows)
-    if data["one_back"] >= 0.5:
-        finding = f"this head spends {percent(data['one_back'], 0)} of its attention on the one just before"
-    else:
-        finding = f"this head spends {percent(data['looking_back'], 0)} of its attention on one token before"
+    share = max(data["one_back"], data["looking_back"]) if data["one_back"] >= 0.5 else data["looking_back"]
     body = canvas.titled(
-        f"No token looks ahead: {finding}",
-        "Each row is a token, each column one it may look at, in percent. Each whole row sums to 100.",
+        "A token looks back, never ahead",
+        "Each row is a token, each column one that it may look at. The stronger the blue, the more it looks; a row sums to 100.",
     )
     upper, feet = body.rows(..., UPRIGHT, gap=GAP)
-    heads, grid, beside = upper.columns(220, upper.h, ..., gap=GAP)
+    heads, grid, beside = upper.columns(250, Share(3), Share(1), gap=GAP)
     cells = grid.grid(count, count)
     for row, (lane, piece) in enumerate(zip(heads.even_rows(count), pieces[start:], strict=True)):
-        canvas.put_tile(
-            lane.place(lane.w, min(lane.h - 3, LABEL * TILE)), piece, size=LABEL, accent=BLUE if row == count - 1 else None
-        )
-        for share, cell in zip(rows[row, start:], cells[row][: row + 1], strict=False):
-            canvas.box(cell.inset(1.5), fill=mix(BLUE, 0.04 + 0.96 * share), radius=1)
-            told = percent(share, 0).removesuffix("%")
-            if share >= 0.01 and canvas.width(told, LABEL) < cell.w - 3:
-                ink = "white" if share > 0.45 else INK
-                canvas.put(cell, told, size=LABEL, align="center", color=ink)
+        tile = lane.place(lane.w, min(lane.h - 3, LABEL * TILE))
+        canvas.put_tile(tile, piece, size=LABEL, accent=BLUE if row == count - 1 else None)
+        for share_of, cell in zip(rows[row, start:], cells[row][: row + 1], strict=False):
+            canvas.box(cell.inset(1.5), fill=mix(BLUE, 0.04 + 0.96 * share_of), radius=1)
+            told = percent(share_of, 0).removesuffix("%")
+            if share_of >= 0.01 and canvas.width(told, LABEL) < cell.w - 3 and cell.h > LABEL:
+                canvas.put(cell, told, size=LABEL, align="center", color="white" if share_of > 0.45 else INK)
     for piece, foot in zip(pieces[start:], Box(grid.x, feet.y, grid.w, feet.h).even_columns(count), strict=True):
         canvas.put_upright(foot, piece, color=GREY)
-    canvas.put(grid.even_rows(count)[0], "not yet written", align="right", color=GREY)
-    draw_last_row(canvas, data, beside.inset(4 * GAP, 0))
+    hatch(canvas, cells)
+    corner = cells[0][count // 2].until(cells[count // 4][-1])
+    canvas.box(corner.place(canvas.width("not written yet", TITLE, weight="bold") + PAD, TITLE * TILE), fill=canvas.paper, z=2)
+    canvas.put(corner, "not written yet", size=TITLE, weight="bold", color=GREY, align="center")
+    here = f"layer {data['layer']} of {data['layers']}", f"head {data['head']} of {data['heads']}"
+    what = "on the token just before" if data["one_back"] >= 0.5 else "on one token before"
+    shown = f"the last {count} of {len(pieces)} tokens" if count < len(pieces) else ""
+    lines = (
+        Line(percent(share, 0), HERO, BLUE, "bold"),
+        Line("of its attention"),
+        Line(what),
+        Line(""),
+        *(Line(one, color=GREY) for one in here),
+    )
+    canvas.stack(beside.inset(GAP, 0), *lines, *(Line(one, color=GREY) for one in (*here, shown)))
 
 
-def draw_last_row(canvas: Canvas, data: Data, beside: Box) -> None:
-    """Where the newest token looks most, as bars."""
-    pieces, last, count = data["pieces"], np.array(data["rows"])[-1], len(data["rows"])
-    name = f"layer {data['layer']} of {data['layers']}, head {data['head']} of {data['heads']}"
-    shown = f"the last {count} of {len(pieces)} tokens are shown" if count < len(pieces) else ""
-    head, asks, newest, looks, chart = beside.rows(100, 40, 50, 60, ...)
-    canvas.stack(head, Line(name, weight="bold"), Line(shown, LABEL, GREY), down="top")
-    canvas.put(asks, "the last row: from", size=LABEL, color=GREY)
-    canvas.put_tile(newest.columns(220, ...)[0], pieces[-1], accent=BLUE)
-    canvas.put(looks, "it looks at", size=LABEL, color=GREY)
-    best = np.argsort(-last, kind="stable")[:MOST_LOOKED_AT].tolist()
-    shares = [Bar(last[place], percent(last[place], 0)) for place in best]
-    lanes = chart.even_rows(len(best), gap=GAP, most=50)
-    tiles_and_bars(canvas, lanes, [pieces[place] for place in best], shares, tile=220, chosen=None, full=1)
+def hatch(canvas: Canvas, cells: list[list[Box]]) -> None:
+    """Slanted lines over the half in which nothing may be looked at."""
+    for row, lane in enumerate(cells):
+        for cell in lane[row + 1 :]:
+            canvas.line([(cell.x, cell.bottom), (cell.right, cell.y)], color=PALE, width=1, z=0.5)
 
 
 # --- every raw logit ---
@@ -203,36 +202,34 @@ def sabotage_every_logit(data: Data, lab: Lab) -> Data:
 def draw_every_logit(canvas: Canvas, data: Data) -> None:
     logits = np.array(data["logits"])
     body = canvas.titled(
-        f"One call scores all {len(logits):,} tokens at once, and a later token changes no earlier score",
-        "Upper: one dot per token of the vocabulary, by id. Lower: how far each position's scores move with another last token.",
+        "One call scores every token there is",
+        f"One dot for each of {len(logits):,} tokens, by id: its raw score. Below: the same call with another last token.",
     )
-    upper, lower = body.rows(..., 150, gap=110)
+    upper, lower = body.rows(..., 3 * (LABEL * TILE + GAP), gap=3 * LABEL + PAD)
     span = logits.max() - logits.min()
-    heights = (logits.min() - 0.05 * span, logits.max() + 0.16 * span)
-    plane = Plane.over(upper.columns(100, ...)[1], (0, len(logits)), heights)
-    ids, scores = ({value: signed(value, 0) for value in scale.ticks(6)} for scale in (plane.across, plane.up))
-    plane.frame(canvas, ids, scores, across_name="token id", up_name="raw logit")
-    canvas.dots([plane.at(*point) for point in enumerate(logits.tolist())], color=GREY, size=2.5, strength=0.35, z=1)
+    heights = (logits.min() - 0.05 * span, logits.max() + 0.2 * span)
+    plane = Plane.over(upper.columns(2 * NUMBER, ...)[1], (0, len(logits)), heights)
+    ids, scores = ({value: signed(value, 0) for value in scale.ticks(5)} for scale in (plane.across, plane.up))
+    plane.frame(canvas, ids, scores)
+    canvas.dots([plane.at(*point) for point in enumerate(logits.tolist())], color=GREY, size=3, strength=0.35, z=1)
     label_best(canvas, plane, logits, data["best"])
     draw_moved(canvas, data, lower)
 
 
-def draw_moved(canvas: Canvas, data: Data, lower: Box) -> None:
-    """Under each token, how far its scores move when the last one is replaced."""
+def draw_moved(canvas: Canvas, data: Data, box: Box) -> None:
+    """The tokens of two calls that differ in the last one, and between which of them the scores moved."""
     pieces, moved = data["pieces"], data["moved"]
     shown = list(range(max(0, len(pieces) - SHOWN_POSITIONS), len(pieces)))
-    heads, columns = lower.columns(180, ..., gap=GAP)
-    head, foot = heads.rows(45, 45, gap=GAP)
-    whole = len(shown) == len(pieces)
-    first = "last replaced" if whole else f"the last {len(shown)}"
-    canvas.put(head, first, size=LABEL, color=ORANGE if whole else GREY)
-    canvas.put(foot, "scores move", size=LABEL, color=GREY)
-    for position, column in zip(shown, columns.even_columns(len(shown), gap=8, most=192), strict=True):
+    names, columns = box.columns(190, ..., gap=GAP)
+    lanes = columns.even_rows(3, gap=GAP)
+    for name, lane in zip(("before", "scores", "after"), lanes, strict=True):
+        canvas.put(Box(names.x, lane.y, names.w, lane.h), name, size=LABEL, color=GREY)
+    for position, *spots in zip(shown, *(lane.even_columns(len(shown), gap=8, most=192) for lane in lanes), strict=True):
         last = position == len(pieces) - 1
-        tile, value = column.rows(45, 45, ..., gap=GAP)[:2]
-        canvas.put_tile(tile, data["replaced_by"] if last else pieces[position], size=LABEL, accent=ORANGE if last else None)
-        text = f"{moved[position]:.1f}" if last else "0" if moved[position] == 0 else f"{moved[position]:.0e}"
-        canvas.put(value, text, size=LABEL, color=ORANGE if last else INK, weight="bold", align="center")
+        canvas.put_tile(spots[0], pieces[position], size=LABEL, accent=BLUE if last else None)
+        canvas.put_tile(spots[2], data["replaced_by"] if last else pieces[position], size=LABEL, accent=BLUE if last else None)
+        amount = "=" if moved[position] == 0 else f"± {moved[position]:.1f}" if last else f"{moved[position]:.0e}"
+        canvas.put(spots[1], amount, weight="bold", color=BLUE if last else INK, align="center")
 
 
 def label_best(canvas: Canvas, plane: Plane, logits: np.ndarray, best: list[Data]) -> None:
@@ -241,11 +238,11 @@ def label_best(canvas: Canvas, plane: Plane, logits: np.ndarray, best: list[Data
     taken = [Box(x, y, 0, 0).inset(-8) for x, y in spots]
     for rank, (token, (x, y)) in enumerate(zip(best, spots, strict=True)):
         size = LABEL
-        canvas.dots([(x, y)], color=BLUE if rank == 0 else INK, size=11)
-        width = min(canvas.tile_width(token["text"], size), 300.0)
+        width = min(canvas.tile_width(token["text"], size), WIDEST)
         left = min(max(x - width / 2, plane.box.x + GAP), plane.box.right - width)
         spot = Box(left, y - GAP - TILE * size, width, TILE * size)
         if not any(overlap(spot, other) for other in taken):
+            canvas.dots([(x, y)], color=BLUE if rank == 0 else INK, size=GAP)
             taken.append(canvas.put_tile(spot, token["text"], size=size, accent=BLUE if rank == 0 else None))
 
 

@@ -6,16 +6,16 @@ distribution that float64 NumPy says each of them draws from. It needs the model
 
 import numpy as np
 
-from pipeline.distributions import by_rank, chi_square, nucleus, seven_digits, softmax
+from pipeline.distributions import by_rank, chi_square, nucleus, seven_digits, smallest_prefix, softmax
 from pipeline.drawing.canvas import Canvas
-from pipeline.drawing.columns import Column, compared
-from pipeline.drawing.palette import GREY
+from pipeline.drawing.layout import BODY, GAP, LEADING, PAD, TILE, TITLE, Box
+from pipeline.drawing.palette import BLUE
 from pipeline.lab import Lab
 from pipeline.slide import Data, Slide, Verdict, run_topic
-from pipeline.text import counted
 
 DRAWS, TEMPERATURE, TOP_P = 500, 1.6, 0.9
-SHOWN = 8  # tokens with a row of their own
+GOES_ON = 8  # tokens of each method's continuation, the first of its draws among them
+SLIVER = 3  # pixels: narrower parts of a strip run together
 
 
 def drawn(scores, rng: np.random.Generator) -> list[int]:
@@ -33,20 +33,29 @@ def capture_three_ways(lab: Lab) -> Data:
 
     logits = seven_digits(lab.next_logits(lab.ids))
     scores = lab.torch.tensor(logits)[None]  # [1, vocabulary]
-    methods = [
-        {"name": "greedy", "drawn": scores.expand(DRAWS, -1).argmax(-1).tolist()},
-        {"name": f"temperature {TEMPERATURE:g}", "drawn": drawn(TemperatureLogitsWarper(TEMPERATURE)(None, scores), lab.rng(1))},
-        {"name": f"top-p {TOP_P:g}", "drawn": drawn(TopPLogitsWarper(TOP_P)(None, scores), lab.rng(2))},
-    ]
-    ids = by_rank(logits)[:SHOWN].tolist()
-    return {
-        "logits": logits,
-        "shown": [{"id": i, "text": text} for i, text in zip(ids, lab.pieces(ids), strict=True)],
-        "draws": DRAWS,
-        "temperature": TEMPERATURE,
-        "top_p": TOP_P,
-        "methods": methods,
-    }
+    methods: list[Data] = [{"name": "greedy", "drawn": scores.expand(DRAWS, -1).argmax(-1).tolist()}]
+    warpers = TemperatureLogitsWarper(TEMPERATURE), TopPLogitsWarper(TOP_P)
+    for salt, (name, warper) in enumerate(zip((f"temperature {TEMPERATURE:g}", f"top-p {TOP_P:g}"), warpers, strict=True), 1):
+        methods.append({"name": name, "drawn": drawn(warper(None, scores), lab.rng(salt))})
+    for salt, (method, warper) in enumerate(zip(methods, (None, *warpers), strict=True), 3):
+        method["goes_on"] = continuation(lab, method["drawn"][0], warper, lab.rng(salt))
+    return {"logits": logits, "draws": DRAWS, "temperature": TEMPERATURE, "top_p": TOP_P, "methods": methods}
+
+
+def continuation(lab: Lab, first: int, warper, rng: np.random.Generator) -> list[Data]:
+    """The text goes on from the first draw in the same way: of each token its rank among all, and how many top-p would keep."""
+    chosen: list[int] = []
+    found = []
+    while len(chosen) < GOES_ON:
+        logits = seven_digits(lab.next_logits(lab.ids + chosen))
+        scores = lab.torch.tensor(logits)[None]
+        order = by_rank(logits)
+        token = first if not chosen else drawn(warper(None, scores), rng)[0] if warper else int(order[0])
+        kept = smallest_prefix(softmax(logits)[order], TOP_P)
+        chosen.append(token)
+        rank = order.tolist().index(token) + 1
+        found.append({"id": token, "text": lab.pieces([token])[0], "rank": rank, "kept": kept})
+    return found
 
 
 def distributions(data: Data) -> list[np.ndarray]:
@@ -63,8 +72,16 @@ def oracle_three_ways(data: Data) -> Verdict:
     (a, a_free, a_most), (b, b_free, b_most) = chi_square(hot, tempered), chi_square(inside, cut)
     logits = np.array(data["logits"])
     outside = int((logits[inside] < logits[cut > 0].min()).sum())
+    texts = [method["goes_on"] for method in data["methods"]]
+    go_on = (
+        all(text[0]["id"] == method["drawn"][0] for text, method in zip(texts, data["methods"], strict=True))
+        and all(step["rank"] == 1 for step in texts[0])
+        and all(1 <= step["rank"] <= step["kept"] for step in texts[2])
+        and {len(text) for text in texts} == {GOES_ON}
+    )
     holds = (
-        len(greedy) == len(hot) == len(inside) == data["draws"]
+        go_on
+        and len(greedy) == len(hot) == len(inside) == data["draws"]
         and set(greedy) == {int(plain.argmax())}
         and a <= a_most
         and b <= b_most
@@ -85,26 +102,30 @@ def sabotage_three_ways(data: Data, lab: Lab) -> Data:
 
 
 def draw_three_ways(canvas: Canvas, data: Data) -> None:
-    methods, draws, ids = data["methods"], data["draws"], [token["id"] for token in data["shown"]]
-    distinct = [len(set(method["drawn"])) for method in methods]
-    found = ", ".join(f"{method['name']} finds {count:,}" for method, count in zip(methods, distinct, strict=True))
+    methods = data["methods"]
     body = canvas.titled(
-        f"Same logits, {draws} draws each: {found}",
-        "Bars: how often each token came out. Upright ticks: how often its probability says it should.",
+        "The scores stay the same; only the way to pick differs",
+        f"Each strip: {data['draws']} picks of the next token, a part for each token. Under it: one text that goes on so.",
     )
-    vocabulary, rank = len(data["logits"]), np.argsort(by_rank(np.array(data["logits"]))) + 1
-    columns = []
-    for method, count, probabilities in zip(methods, distinct, distributions(data), strict=True):
-        rows = np.bincount(method["drawn"], minlength=vocabulary)[ids].tolist()
-        rows.append(draws - sum(rows))
-        inside = probabilities[ids].tolist()
-        expected = [draws * share for share in (*inside, max(0.0, 1 - sum(inside)))]
-        deepest = f"rank {rank[method['drawn']].max():,}"
-        columns.append(
-            Column(method["name"], counted(count, "different token"), rows, [f"{row}" for row in rows], expected, deepest)
-        )
-    foot = compared(canvas, body, [token["text"] for token in data["shown"]], vocabulary, columns, draws)
-    canvas.put(foot, "deepest drawn", color=GREY, align="right")
+    for method, row in zip(methods, body.even_rows(len(methods), gap=2 * PAD), strict=True):
+        head, strip, text = row.rows(TITLE * LEADING, ..., TILE * BODY, gap=GAP)
+        counts = sorted(np.unique(method["drawn"], return_counts=True)[1].tolist(), reverse=True)
+        canvas.put(head, method["name"], size=TITLE, weight="bold")
+        found = f"{len(counts)} different tokens" if len(counts) > 1 else "always the same token"
+        canvas.put(head, found, size=TITLE, weight="bold", align="right")
+        draw_draws(canvas, strip, counts)
+        canvas.put_tiles(text, [step["text"] for step in method["goes_on"]], accents=[BLUE] * len(method["goes_on"]))
+
+
+def draw_draws(canvas: Canvas, strip: Box, counts: list[int]) -> None:
+    """The picks as one strip, the most frequent token first; where the parts become slivers, lines stand for them."""
+    canvas.box(strip, fill=canvas.tint(BLUE, 0.3), radius=0)
+    parts = strip.columns(*(strip.w * count / sum(counts) for count in counts))
+    for part in parts:
+        if part.w > 2 * SLIVER:
+            canvas.box(part, fill=BLUE if part is parts[0] else canvas.tint(BLUE, 0.6), edge=canvas.paper, radius=0)
+        else:
+            canvas.line([(part.x, part.y), (part.x, part.bottom)], color=canvas.paper, width=0.8)
 
 
 SLIDES = [

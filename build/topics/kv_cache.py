@@ -10,15 +10,17 @@ from itertools import pairwise
 import numpy as np
 
 from pipeline.drawing.canvas import Canvas
-from pipeline.drawing.layout import GAP, LABEL, NUMBER, TITLE, Box
-from pipeline.drawing.palette import BLUE, GREY, INK, ORANGE, PAPER, mix
+from pipeline.drawing.layout import GAP, HERO, LABEL, LEADING, NUMBER, PAD, TILE, TITLE, Box, Share
+from pipeline.drawing.palette import BLUE, GREY, INK, mix
+from pipeline.drawing.sheet import Line
 from pipeline.lab import Lab
 from pipeline.model.kv import bytes_of_a_token, counted_bytes, read, shape
 from pipeline.slide import Data, Slide, Verdict, run_topic
-from pipeline.text import counted
+from pipeline.text import counted, significant
 
 SECTION = "The KV cache"
 FED_ONE_BY_ONE = 18  # the last tokens of sentence and completion fed one at a time while the cache grows
+LONG_TEXT = 32_768  # tokens of a long context, for what the cache of one would hold
 UPRIGHT = 150  # pixels for a token written upwards
 
 
@@ -65,28 +67,41 @@ def sabotage_stored(data: Data, lab: Lab) -> Data:
 
 def draw_stored(canvas: Canvas, data: Data) -> None:
     of, positions = data["shape"], len(data["prompt"])
-    vectors = of["layers"] * 2 * of["kv_heads"] * positions
+    ghosts = " Dashed: heads that store nothing." if of["query_heads"] > of["kv_heads"] else ""
     body = canvas.titled(
-        f"The cache of {counted(positions, 'token')}: {vectors:,} vectors, {data['bytes']:,} bytes",
-        f"One cell is one stored vector of {of['head_size']} numbers: the stronger the blue, the longer. A column is a token.",
+        "For every token, each layer keeps its keys and values",
+        f"One sheet a head; a cell is one stored vector, the longer the stronger its blue.{ghosts}",
     )
-    heads, pieces, grids = body.rows(60, UPRIGHT, ..., gap=GAP)
-    names, *blocks, product = grids.columns(110, ..., ..., 600, gap=GAP)
-    layers = names.even_rows(of["layers"])
-    for layer in {0, of["layers"] - 1}:
-        canvas.text(names.right, layers[layer].center[1], f"layer {layer + 1}", size=LABEL, color=GREY, align="right")
-    for name, block in zip(("keys", "values"), blocks, strict=True):
-        grid, over = np.array(data[f"{name[:-1]}_lengths"]), Box(block.x, pieces.y, block.w, pieces.h)
-        canvas.put(Box(block.x, heads.y, block.w, heads.h), name, size=TITLE, weight="bold")
-        canvas.mesh(block, [[mix(BLUE, 0.04 + 0.96 * share) for share in row] for row in grid / grid.max()], seam=0)
-        for edge in layers[1:]:
-            canvas.line([(block.x, edge.y), (block.right, edge.y)], color=PAPER, width=1.5, z=2)
-        if block.w / positions >= 1.6 * LABEL:  # room for a line of text set upright
-            for piece, column in zip(data["prompt"], over.even_columns(positions), strict=True):
-                canvas.put_upright(column, piece, down="bottom", color=GREY)
-        else:
-            canvas.put(over, f"{positions} tokens, first to last", size=LABEL, color=GREY, align="center", down="bottom")
-    draw_product(canvas, of, positions, data["bytes"], Box(product.x, body.y, product.w, body.h).inset(3 * GAP, 0))
+    blocks, product = body.columns(..., 600, gap=3 * PAD)
+    for name, block in zip(("keys", "values"), blocks.even_columns(2, gap=2 * PAD), strict=True):
+        head, room, foot = block.rows(TITLE * LEADING, ..., LABEL * LEADING, gap=GAP)
+        canvas.put(head, name, size=TITLE, weight="bold")
+        lengths = np.array(data[f"{name[:-1]}_lengths"]).reshape(of["layers"], of["kv_heads"], positions)
+        front = draw_sheets(canvas, lengths, of["query_heads"], room)
+        canvas.put(Box(front.x, foot.y, front.w, foot.h), f"{counted(positions, 'token')} →", size=LABEL, color=GREY)
+        if name == "keys":
+            canvas.put_upright(
+                Box(front.x - LABEL * LEADING, front.y, LABEL, front.h), f"{of['layers']} layers →", down="center", color=GREY
+            )
+    draw_product(canvas, of, positions, data["bytes"], product)
+
+
+def draw_sheets(canvas: Canvas, lengths: np.ndarray, heads: int, room: Box) -> Box:
+    """A sheet of layers x tokens for each stored head, one behind the other, and an outline for each that is not; the front."""
+    stored = lengths.shape[1]
+    depth = 0.3 * room.w / max(heads, stored)  # from one sheet to the next
+    behind = max(heads, stored) - 1
+    room = room.inset(LABEL, 0)
+    front = room.place(room.w - behind * depth, room.h - behind * depth, "left", "bottom")
+    for head in reversed(range(behind + 1)):
+        sheet = Box(front.x + head * depth, front.y - head * depth, front.w, front.h)
+        if head >= stored:
+            canvas.box(sheet, edge=GREY, dashed=True, radius=0)
+            continue
+        canvas.box(sheet.inset(-2), fill=canvas.paper, radius=0)
+        shades = 0.08 + 0.92 * lengths[:, head] / lengths.max()  # [layers, tokens]
+        canvas.mesh(sheet, [[mix(BLUE, share) for share in row] for row in shades.tolist()], seam=0.5)
+    return front
 
 
 def draw_product(canvas: Canvas, of: Data, positions: int, total: int, box: Box) -> None:
@@ -94,35 +109,22 @@ def draw_product(canvas: Canvas, of: Data, positions: int, total: int, box: Box)
     factors = {
         "layers": of["layers"],
         "keys and values": 2,
-        "key/value heads": of["kv_heads"],
+        "heads that store": of["kv_heads"],
         "tokens" if positions > 1 else "token": positions,
         "numbers per vector": of["head_size"],
         "bytes per number": of["bytes_each"],
     }
-    table, result, remark = box.rows(400, 84, ..., gap=GAP)
+    table, result, remark = box.rows(..., NUMBER * TILE, 3 * LABEL * LEADING, gap=GAP)
     for line, (lane, (name, factor)) in enumerate(zip(table.even_rows(len(factors)), factors.items(), strict=True)):
-        accent, (left, right) = name == "key/value heads", lane.columns(200, ..., gap=2 * GAP)
-        canvas.put(
-            left, f"{'× ' if line else ''}{factor:,}", size=NUMBER, weight="bold", align="right", color=BLUE if accent else INK
-        )
-        canvas.put(right, name, color=BLUE if accent else GREY)
+        color, (left, right) = BLUE if name == "heads that store" else INK, lane.columns(Share(1), Share(2), gap=PAD)
+        canvas.put(left, f"{'× ' if line else ''}{factor:,}", size=NUMBER, weight="bold", align="right", color=color)
+        canvas.put(right, name, size=TITLE, color=color)
     canvas.line([(result.x, result.y), (result.right, result.y)])
     canvas.put(result, f"= {total:,} bytes", size=NUMBER, weight="bold")
-    if of["query_heads"] == of["kv_heads"]:
-        canvas.put(
-            remark,
-            f"Each of the {of['query_heads']} query heads has keys and values of its own.",
-            color=GREY,
-            lines=5,
-            down="top",
-        )
-        return
     each = total // of["kv_heads"] * of["query_heads"]
-    reason = (
-        f"The model asks with {of['query_heads']} query heads. Were keys and values kept for each of them, "
-        f"it would be {each:,} bytes: {each / total:.3g} times as many."
-    )
-    canvas.put(remark, reason, color=ORANGE, lines=5, down="top")
+    many = f"Kept for all {of['query_heads']} query heads, it would be {each / total:.3g} times as much."
+    own = f"Each of the {of['query_heads']} query heads has keys and values of its own."
+    canvas.put(remark, many if each > total else own, color=GREY, lines=2, down="top")
 
 
 # --- bytes against tokens ---
@@ -166,29 +168,29 @@ def sabotage_growth(data: Data, lab: Lab) -> Data:
 
 def draw_growth(canvas: Canvas, data: Data) -> None:
     each, steps, start = bytes_of_a_token(data["shape"]), data["steps"], data["start"]["tokens"]
-    together = f" No columns: the first {counted(start, 'token')}, which went in together." if start else ""
     body = canvas.titled(
-        f"Every token adds the same {each:,} bytes, and nothing leaves",
-        f"One column per step: what the cache holds once its token is in. Blue is what this step added.{together}",
+        "Every token adds the same, and nothing leaves",
+        f"One column per token: what the cache holds once it is in. {f'The first {start:,} went in together.' if start else ''}",
     )
-    head, stairs, counts, feet = body.rows(60, ..., 40, UPRIGHT)
-    columns = stairs.even_columns(len(steps), gap=8, most=162)
+    left, beside = body.columns(..., 480, gap=2 * PAD)
+    stairs, feet = left.rows(..., UPRIGHT, gap=GAP)
+    columns = stairs.even_columns(len(steps), gap=8)
     for step, column in zip(steps, columns, strict=True):
-        color = GREY if step["tokens"] <= data["sentence_tokens"] else BLUE
-        height = stairs.h * step["bytes"] / steps[-1]["bytes"]
+        height, added = (stairs.h * size / steps[-1]["bytes"] for size in (step["bytes"], each))
         tower = canvas.box(column.place(column.w, height, down="bottom"), fill=mix(GREY, 0.22), radius=0)
-        added = max(stairs.h * each / steps[-1]["bytes"], 4)
-        canvas.box(tower.place(tower.w, added, down="top"), fill=BLUE, radius=0, z=2)
-        canvas.put(Box(column.x, counts.y, column.w, counts.h), f"{step['tokens']:,}", size=LABEL, color=GREY, align="center")
-        canvas.put_upright(Box(column.x, feet.y, column.w, feet.h), step["piece"], color=color)
-    split = columns[0].x - 4 + (data["sentence_tokens"] - start) * (columns[0].w + 8)
-    canvas.line([(split, head.y), (split, feet.bottom)], dashed=True)
-    size = f"the sentence: {counted(data['sentence_tokens'], 'token')}, {data['sentence_tokens'] * each:,} bytes"
-    before = split > head.center[0]
-    left, right = head.columns(split - head.x, ...)
-    canvas.put((left if before else right).inset(GAP, 0), size, weight="bold", align="right" if before else "left")
-    total = f"{steps[-1]['tokens']:,} tokens: {steps[-1]['bytes']:,} bytes"
-    canvas.put(Box(head.x, head.y, columns[-1].right - head.x, head.h), total, weight="bold", color=BLUE, align="right")
+        canvas.box(tower.place(tower.w, max(added, 4), down="top"), fill=BLUE, radius=0, z=2)
+        given = step["tokens"] <= data["sentence_tokens"]
+        canvas.put_upright(Box(column.x, feet.y, column.w, feet.h), step["piece"], color=GREY if given else BLUE)
+    total, after = steps[-1]["bytes"], f"after {steps[-1]['tokens']:,} tokens"
+    measured, computed = beside.rows(Share(3), Share(2), gap=PAD)
+    now = Line(f"{significant(each / 1000)} kB", HERO, BLUE, "bold"), Line("for each token", TITLE)
+    canvas.stack(
+        measured, *now, Line(""), Line(f"{significant(total / 1000)} kB", NUMBER, INK, "bold"), Line(after, TITLE), down="top"
+    )
+    canvas.box(computed, edge=GREY, dashed=True)
+    later = f"{significant(each * LONG_TEXT / 1e9)} GB"
+    lines = Line(later, NUMBER, INK, "bold"), Line(f"for {LONG_TEXT:,} tokens"), Line("computed, not measured", color=GREY)
+    canvas.stack(computed.inset(PAD), *lines)
 
 
 SLIDES = [

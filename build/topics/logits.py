@@ -5,25 +5,29 @@ the last row of the logit lens is the model's own answer. They need the model.
 """
 
 import math
+from itertools import pairwise
 
 import numpy as np
 
 from pipeline.distributions import by_rank, seven_digits, smallest_prefix, softmax
+from pipeline.drawing.bands import Stack, joined
 from pipeline.drawing.canvas import Canvas
-from pipeline.drawing.charts import Bar, Plane, tiles_and_bars
+from pipeline.drawing.charts import Bar, Plane, Scale, bars
 from pipeline.drawing.fonts import quoted
-from pipeline.drawing.layout import GAP, LABEL, PAD, TILE, Box
+from pipeline.drawing.layout import BODY, GAP, LABEL, LEADING, NUMBER, PAD, TILE, TITLE, Box, Share
 from pipeline.drawing.palette import BLUE, GREY, INK, PALE
 from pipeline.lab import Lab
 from pipeline.model.parts import anatomy, hidden_states
 from pipeline.slide import Data, Slide, Verdict, run_topic
-from pipeline.text import counted, percent, power_of_ten, signed
+from pipeline.text import counted, percent, signed
 
 TOP = 15
+DRAWN = 5  # of them, one row each
 SAMPLE = 300  # ids whose raw scores are kept: the highest, and others spread over the vocabulary
 SHARES = (0.5, 0.9, 0.99)
 CONSTANT = 100.0
 RELATIVE_BOUND = 1e-9  # two float64 softmaxes over 50,000 terms: rounding leaves about 1e-13
+RATIO_BOUND = 1e-6  # of probabilities kept to nine digits
 LENS_BOUND = 1e-3  # float32 scores near 20, the same modules called once more: nothing or a few 1e-6
 TAG_ROWS, TICKS = 3, 15  # of the lens: rows of tiles over it, layers named under it
 AXIS, LONGEST = 80, 260  # pixels: room for a scale and its name, the widest of those tiles
@@ -41,6 +45,7 @@ def capture_top_scores(lab: Lab) -> Data:
         "vocabulary": len(logits),
         "torch_order": ranked,
         "pieces": lab.pieces(ranked),
+        "probabilities": lab.softmax(logits)[ranked],
         "sample_ids": sample,
         "sample_logits": logits[sample],
         "highest_outside_sample": float(np.delete(logits, sample).max()),
@@ -50,10 +55,17 @@ def capture_top_scores(lab: Lab) -> Data:
 
 def oracle_top_scores(data: Data) -> Verdict:
     ids, logits = np.array(data["sample_ids"]), np.array(data["sample_logits"])
-    order = ids[np.argsort(-logits, kind="stable")][:TOP].tolist()
-    alike = sum(a == b for a, b in zip(order, data["torch_order"], strict=True))
+    order = np.argsort(-logits, kind="stable")[:TOP]
+    alike = sum(a == b for a, b in zip(ids[order].tolist(), data["torch_order"], strict=True))
     complete = np.sort(logits)[-TOP] >= data["highest_outside_sample"]
-    return Verdict(alike == TOP and bool(complete), f"NumPy and torch agree on {alike} of {TOP} places", f"{TOP} of {TOP}")
+    shares = np.array(data["probabilities"])
+    # a softmax knows differences alone: p / q = e to the power of the scores' difference
+    as_scored = np.abs(shares / shares[0] / np.exp(logits[order] - logits[order[0]]) - 1).max() < RATIO_BOUND
+    return Verdict(
+        alike == TOP and bool(complete) and bool(as_scored),
+        f"NumPy and torch agree on {alike} of {TOP} places",
+        f"{TOP} of {TOP}, probabilities in the ratios that the scores give",
+    )
 
 
 def sabotage_top_scores(data: Data, lab: Lab) -> Data:
@@ -66,18 +78,36 @@ def sabotage_top_scores(data: Data, lab: Lab) -> Data:
 
 def draw_top_scores(canvas: Canvas, data: Data) -> None:
     score = dict(zip(data["sample_ids"], data["sample_logits"], strict=True))
-    scores = [score[token_id] for token_id in data["torch_order"]]
-    highest, middle = signed(scores[0], 1), signed(data["median"], 1)
+    scores, shares = [score[token_id] for token_id in data["torch_order"][:DRAWN]], data["probabilities"][:DRAWN]
     body = canvas.titled(
-        f"Raw scores, no unit, no sum: the highest is {highest}, the middle of all is {middle}",
-        f"The {TOP} highest of {data['vocabulary']:,} logits. A bar starts at the median score of the vocabulary.",
+        "A small lead in score is a large lead in probability",
+        f"The {DRAWN} highest of {data['vocabulary']:,} scores. Softmax raises e to each score and divides by the sum of all.",
     )
-    lanes = [lane.columns(50, ...) for lane in body.even_rows(TOP, gap=6)]
-    for row, (number, _) in enumerate(lanes, 1):
-        canvas.put(number, f"{row}", size=LABEL, color=GREY)
-    colors = [(BLUE, BLUE), *[(PALE, GREY)] * (TOP - 1)]
-    shown = [Bar(value - data["median"], signed(value), *color) for value, color in zip(scores, colors, strict=True)]
-    tiles_and_bars(canvas, [lane for _, lane in lanes], data["pieces"], shown, tile=260)
+    table, axis, foot = body.rows(..., 2 * LABEL, NUMBER * LEADING, gap=PAD)
+    names, dots, between, chances = table.columns(270, Share(4), 300, Share(5), gap=PAD)
+    scale = Scale(min(data["median"], scores[-1] - 1), scores[0], dots.x + PAD, dots.right - PAD)
+    ticks = Box(dots.x, axis.y, dots.w, axis.h)
+    canvas.line([(dots.x, axis.y), (dots.right, axis.y)], color=PALE)
+    for tick in scale.ticks(4):
+        canvas.line([(scale.at(tick), axis.y), (scale.at(tick), axis.y + GAP)], color=PALE)
+        canvas.text(scale.at(tick), ticks.center[1] + GAP, signed(tick, 0), size=LABEL, color=GREY, align="center")
+    for row, (name, lane) in enumerate(zip(names.even_rows(DRAWN, gap=PAD), dots.even_rows(DRAWN, gap=PAD), strict=True)):
+        x, y = scale.at(scores[row]), lane.center[1]
+        canvas.put_tile(name, data["pieces"][row], size=TITLE, accent=None if row else BLUE)
+        canvas.line([(dots.x, y), (x, y)], color=PALE)
+        canvas.dots([(x, y)], color=GREY if row else BLUE, size=NUMBER / 2)
+        canvas.text(x - NUMBER, y - BODY, signed(scores[row], 1), color=GREY if row else BLUE, align="right")
+    canvas.arrow(between.west, between.east)
+    canvas.put(Box(between.x, between.y, between.w, between.h / 2 - GAP), "softmax", weight="bold", align="center", down="bottom")
+    rows = [Bar(share, percent(share), PALE if row else BLUE, INK if row else BLUE) for row, share in enumerate(shares)]
+    bars(canvas, chances.even_rows(DRAWN, gap=PAD), rows, size=TITLE, rim=0)
+    lead, times = scores[0] - scores[1], shares[0] / shares[1]
+    canvas.put(Box(dots.x, foot.y, dots.w, foot.h), f"{lead:.1f} ahead", size=NUMBER, weight="bold", color=BLUE, align="right")
+    arrow = Box(between.x, foot.y, between.w, foot.h)
+    canvas.arrow(arrow.west, arrow.east, color=BLUE)
+    canvas.put(
+        Box(chances.x, foot.y, chances.w, foot.h), f"{times:.1f} times as probable", size=NUMBER, weight="bold", color=BLUE
+    )
 
 
 # --- probability by rank ---
@@ -126,42 +156,20 @@ def sabotage_by_rank(data: Data, lab: Lab) -> Data:
 
 
 def draw_by_rank(canvas: Canvas, data: Data) -> None:
-    half, most = data["holding"][0], data["holding"][-1]
     size = len(data["logits"])
-    tokens = counted(half["tokens"], "token")
+    reached, counts = [0, *(row["share"] for row in data["holding"]), 1], [0, *(row["tokens"] for row in data["holding"]), size]
     body = canvas.titled(
-        f"Half the probability sits on {tokens}, {percent(most['share'], 0)} on {most['tokens']:,} of {size:,}",
-        "All tokens, from the most to the least probable. Ranks and probabilities run in powers of ten.",
+        f"Half the probability sits on just {counted(counts[1], 'token')}",
+        "Left: all the probability. Right: all tokens, the most probable on top. A band joins what belongs together.",
     )
-    upper, lower = body.rows(30, ..., 80)[1].columns(190, ...)[1].grid(2, 1, gap=60)
-    least = max(min(data["probabilities"]), 1e-30)
-    top = Plane.over(upper[0], (1, size), (least, 1), log_across=True, log_up=True)
-    powers = range(0, int(np.floor(np.log10(least))), -3)
-    top.frame(canvas, {}, {10.0**power: power_of_ten(power) for power in powers}, up_name="probability")
-    top.curve(canvas, zip(data["ranks"], data["probabilities"], strict=True))
-    low = Plane.over(lower[0], (1, size), (0, 1.04), log_across=True)
-    ranks = {rank: f"{rank:,.0f}" for rank in low.across.ticks() if rank < 0.97 * size}
-    low.frame(canvas, ranks, {0: "0", 0.5: "50%", 1: "100%"}, across_name="rank of the token", up_name="sum so far")
-    # a staircase that climbs at each rank: the point where a share is reached lies on it
-    stairs, sum_so_far = [(1.0, 0.0)], 0.0
-    for rank, total in zip(data["ranks"], data["cumulative"], strict=True):
-        stairs += [(rank, sum_so_far), (rank, total)]
-        sum_so_far = total
-    low.curve(canvas, stairs)
-    label_holding(canvas, low, data["holding"])
-
-
-def label_holding(canvas: Canvas, plane: Plane, holding: list[Data]) -> None:
-    """The points at which a share of the probability is reached."""
-    for row in holding:
-        x, y = plane.at(row["tokens"], row["share"])
-        canvas.dots([(x, y)], color=INK, size=12)
-        right = x < plane.box.x + 0.75 * plane.box.w
-        text = f"{row['tokens']:,} hold{'s' * (row['tokens'] == 1)} {percent(row['share'], 0)}"
-        # right of a point the curve runs above it, left of it below; over the highest there is room on both sides
-        y += -34 if row["share"] > 0.95 else LABEL if right else -LABEL
-        side = LABEL if right else -LABEL
-        canvas.text(x + side, y, text, size=LABEL, weight="bold", align="left" if right else "right")
+    head, chart = body.rows(TITLE * LEADING, ..., gap=GAP)
+    told, left, _, right, _, held = chart.columns(Share(1), Share(1), Share(2), Share(1), 2 * PAD, Share(2), gap=GAP)
+    for bar, name in ((left, "probability"), (right, f"{size:,} tokens")):
+        over = Box(bar.x - bar.w / 2, head.y, 2 * bar.w, head.h)
+        canvas.put(over, name, size=TITLE, weight="bold", align="center")
+    sums = Stack(left, told, [b - a for a, b in pairwise(reached)], [percent(b - a, 0) for a, b in pairwise(reached)])
+    more = [f"{b - a:,} more" if a else counted(b, "token") for a, b in pairwise(counts)]
+    joined(canvas, sums, Stack(right, held, [b - a for a, b in pairwise(counts)], more))
 
 
 # --- the logit lens ---

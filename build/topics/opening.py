@@ -11,12 +11,12 @@ import numpy as np
 
 from pipeline.drawing.canvas import Canvas
 from pipeline.drawing.charts import Bar, tiles_and_bars
-from pipeline.drawing.layout import BODY, GAP, HERO, LABEL, LEADING, NUMBER, TILE, TITLE, Box
-from pipeline.drawing.palette import BLUE, GREY, INK, PALE, mix
+from pipeline.drawing.layout import BODY, GAP, HERO, LABEL, LEADING, NUMBER, PAD, TILE, TITLE, Box
+from pipeline.drawing.palette import BLUE, FAINT, GREY, INK, PALE, mix
 from pipeline.drawing.sheet import Line
 from pipeline.lab import Lab
 from pipeline.slide import Data, Slide, Verdict, run_topic
-from pipeline.text import counted, percent
+from pipeline.text import percent
 
 RUNNERS_UP = 4  # candidates shown beside each choice
 EXAMPLE_STEPS = 4
@@ -75,21 +75,24 @@ def sabotage_title(data: Data, lab: Lab) -> Data:
 def draw_title(canvas: Canvas, data: Data) -> None:
     given, chosen, steps = data["prompt"], data["completion"], data["steps"]
     body = canvas.titled(
-        f"Ask {len(steps)} times for one more token, and the sentence goes on by itself",
-        "The stronger the blue of a tile, the more probable the model found that token: the percentage below. ␣ is a space.",
+        "One call, taken apart",
+        "Grey was given. Each blue token took one call; the stronger the blue, the surer the model, as the percentage says.",
     )
-    _, head, upper = body.rows(100, TITLE * LEADING, ..., gap=GAP)
-    canvas.put(head, f"given: {counted(len(given), 'token')}", color=GREY)
-    boxes = canvas.put_tiles(upper, [tile["text"] for tile in given], rows=3, size=NUMBER)
-    head = Box(head.x, max(box.bottom for box in boxes if box) + HERO, head.w, head.h)
-    canvas.put(head, f"chosen: {len(chosen)} tokens, one call each, always the most probable", color=BLUE)
-    fills = [mix(BLUE, 0.12 + 0.88 * step["probability"]) for step in steps]
-    inks = ["white" if step["probability"] > 0.45 else INK for step in steps]
-    pieces, lower = [tile["text"] for tile in chosen], head.below(BODY, GAP)
-    boxes = canvas.put_tiles(lower, pieces, rows=2, size=NUMBER, row_gap=2 * NUMBER, fills=fills, colors=inks)
-    for box, step in zip(boxes, steps, strict=True):
-        if box:
-            canvas.put(box.below(NUMBER, GAP), percent(step["probability"], 0), color=BLUE, align="center")
+    fills = [*[FAINT] * len(given), *(mix(BLUE, 0.12 + 0.88 * step["probability"]) for step in steps)]
+    inks = [*[INK] * len(given), *("white" if step["probability"] > 0.45 else INK for step in steps)]
+    canvas.put_tiles(
+        body.inset(0, NUMBER),
+        [tile["text"] for tile in (*given, *chosen)],
+        rows=4,
+        size=HERO,
+        smallest=BODY,
+        gap=GAP,
+        row_gap=1.5 * HERO,
+        fills=fills,
+        colors=inks,
+        under=[*[""] * len(given), *(percent(step["probability"], 0) for step in steps)],
+        step_from=len(given),
+    )
 
 
 # --- one call ---
@@ -209,27 +212,33 @@ def sabotage_running_example(data: Data, lab: Lab) -> Data:
 def draw_running_example(canvas: Canvas, data: Data) -> None:
     steps, given = data["steps"], data["prompt"]
     body = canvas.titled(
-        f"Each chosen token joins the prefix: {len(steps)} calls, {len(steps)} tokens longer",
-        "One row per call. Left: what goes in. Right: the candidates with their probabilities; the blue one is appended.",
+        "Each answer becomes part of the next question",
+        "One row per call. The token in full blue was the most probable; grey beside it: those that came next.",
     )
-    texts = {token["id"]: token["text"] for tokens in (given, *(step["candidates"] for step in steps)) for token in tokens}
-    for row, (step, lane) in enumerate(zip(steps, body.even_rows(len(steps)), strict=True)):
-        if row:
+    *lanes, last = body.even_rows(len(steps) + 1, gap=PAD)
+    chosen: list[str] = []
+    for number, (step, lane) in enumerate(zip(steps, lanes, strict=True), 1):
+        if number > 1:
             canvas.step()
-            canvas.line([(lane.x, lane.y), (lane.right, lane.y)], color=PALE, width=1)
-        head, rest = lane.rows(50, ...)
-        prefix, arrow, candidates = rest.columns(880, 60, ..., gap=20)
-        canvas.put(head, f"call {row + 1}", size=LABEL, weight="bold", color=GREY)
-        accents = [*[None] * len(given), *[BLUE] * row]
-        canvas.put_tiles(prefix, [texts[i] for i in step["prefix_ids"]], rows=2, row_gap=10, accents=accents)
-        spots = candidates.rows(BODY * TILE, ...)[0].even_columns(len(step["candidates"]), gap=14)
-        canvas.arrow((arrow.x, spots[0].center[1]), (arrow.right, spots[0].center[1]))
-        for candidate, spot in zip(step["candidates"], spots, strict=True):
-            accent = BLUE if candidate["id"] == step["chosen"] else None
-            canvas.put_tile(spot, candidate["text"], accent=accent, edge=accent)
-            shown = percent(candidate["probability"])
-            weight = "bold" if accent else "regular"
-            canvas.put(spot.below(BODY, GAP), shown, align="center", color=accent or GREY, weight=weight)
+        slots = stair(canvas, given, chosen, lane, f"call {number}")
+        for candidate, slot in zip(step["candidates"][:3], slots, strict=False):
+            best = candidate["id"] == step["chosen"]
+            canvas.put_tile(slot, candidate["text"], fill=BLUE if best else None, color="white" if best else GREY)
+            chance, under = percent(candidate["probability"], 0), slot.below(BODY * LEADING, GAP / 2)
+            canvas.put(under, chance, align="center", color=BLUE if best else GREY, weight="bold" if best else "regular")
+        chosen.append(next(one["text"] for one in step["candidates"] if one["id"] == step["chosen"]))
+    canvas.step()
+    stair(canvas, given, chosen, last, "and so on")
+
+
+def stair(canvas: Canvas, given: list[Data], chosen: list[str], lane: Box, name: str) -> list[Box]:
+    """One row: the sentence as one grey block, what was chosen so far; returns the places that are left."""
+    head, prefix, *slots = lane.rows(TITLE * TILE, ...)[0].columns(140, 330, *[...] * (EXAMPLE_STEPS + 2), gap=GAP)
+    canvas.put(head, name, size=LABEL, color=GREY)
+    canvas.put_tile(prefix, "…" + "".join(tile["text"] for tile in given[-3:]))
+    for slot, text in zip(slots, chosen, strict=False):
+        canvas.put_tile(slot, text, accent=BLUE)
+    return slots[len(chosen) :]
 
 
 SLIDES = [

@@ -10,13 +10,13 @@ import re
 from pipeline.drawing.canvas import Canvas
 from pipeline.drawing.charts import Bar, Scale, bars
 from pipeline.drawing.fonts import quoted
-from pipeline.drawing.layout import BODY, GAP, HERO, LABEL, NUMBER, TILE, TITLE, Box
+from pipeline.drawing.layout import BODY, GAP, HERO, LABEL, LEADING, NUMBER, PAD, TILE, TILE_RIM, TITLE, Box, Share
 from pipeline.drawing.palette import BLUE, GREY, INK, ORANGE, PALE
-from pipeline.drawing.sheet import Line
 from pipeline.lab import Lab
 from pipeline.slide import Data, Slide, Verdict, run_topic
 from pipeline.text import counted
 
+FAN = 90  # pixels between the sentence and its tiles
 NEIGHBOURS = 7  # ids shown side by side in the vocabulary
 DEAREST_FACTOR = 2  # English words run to four or five letters a token; a script with few merges pays one a letter or more
 SAMPLES = {
@@ -79,39 +79,38 @@ def sabotage_pieces(data: Data, lab: Lab) -> Data:
 
 def draw_pieces(canvas: Canvas, data: Data) -> None:
     tiles, most = data["tokens"], data["most"]
-    found = f"{quoted(most['text'])} falls into {most['pieces']} pieces" if most["pieces"] > 1 else "here each word is one piece"
     body = canvas.titled(
-        f"{counted(data['words'], 'word')} cut into {counted(len(tiles), 'token')}: {found}",
-        "Each tile is one token; ␣ is a space, and it belongs to the piece it stands in. Under each tile: its bytes.",
+        "The model reads pieces, not words",
+        "Over the tiles: the sentence as it was written. Each tile is one token; ␣ is a space, part of the token it stands in.",
     )
-    head, sentence, added, cut, lower = body.rows(36, 64, 44, ..., 220)
-    canvas.put(head, f"the sentence, {counted(data['sentence_bytes'], 'byte')}", size=LABEL, color=GREY)
-    canvas.put(sentence, data["sentence"], size=NUMBER, smallest=TITLE)
-    added_up = f"its pieces, {data['sentence_bytes']:,} bytes together: none lost, none added"
-    canvas.put(added, added_up, size=LABEL, color=GREY)
     inside = range(most["first"], most["last"] + 1) if most["pieces"] > 1 else range(0)
-    texts = [tile["text"] for tile in tiles]
     accents = [BLUE if i in inside else None for i in range(len(tiles))]
-    boxes = canvas.put_tiles(cut, texts, rows=2, size=HERO, row_gap=54, gap=GAP, accents=accents)
-    for box, tile, accent in zip(boxes, tiles, accents, strict=True):
-        if box:
-            size = str(len(tile["bytes"]) // 2)
-            canvas.put(box.below(LABEL, GAP), size, size=LABEL, color=accent or GREY, align="center")
-    draw_most(canvas, most["text"], texts[most["first"] : most["last"] + 1], lower)
+    texts = [tile["text"] for tile in tiles]
+    upper, foot = body.rows(..., NUMBER * LEADING)
+    above = HERO * LEADING + FAN  # over each row of tiles: the text, and what leads down from it
+    boxes = canvas.put_tiles(
+        upper.rows(above, ...)[1], texts, rows=2, size=HERO, smallest=BODY, gap=GAP, row_gap=above + PAD, accents=accents
+    )
+    shown = [(box, text, accent) for box, text, accent in zip(boxes, texts, accents, strict=True) if box]
+    for top in sorted({box.y for box, _, _ in shown}):
+        draw_cut(canvas, [entry for entry in shown if entry[0].y == top], above)
+    size = f"{counted(data['sentence_bytes'], 'byte')} of text, {counted(len(tiles), 'token')}, nothing lost"
+    canvas.put(foot, size, size=TITLE, weight="bold")
 
 
-def draw_most(canvas: Canvas, word: str, pieces: list[str], box: Box) -> None:
-    """The word that falls into the most pieces, and its pieces."""
-    canvas.line([(box.x, box.y), (box.right, box.y)], color=PALE, width=1)
-    head, middle = box.inset(0, GAP).rows(40, ...)
-    width = min(canvas.width(word, HERO, weight="bold"), 700)
-    whole, arrow, tiles = middle.columns(width, 110, ..., gap=40)
-    canvas.put(head, "one word", size=LABEL, color=GREY)
-    canvas.put(whole, word, size=HERO, weight="bold")
-    canvas.arrow(arrow.west, arrow.east)
-    canvas.put(Box(tiles.x, head.y, tiles.w, head.h), counted(len(pieces), "piece"), size=LABEL, color=BLUE)
-    row = tiles.place(tiles.w, HERO * TILE)
-    canvas.put_tiles(row, pieces, size=HERO, gap=GAP, accents=[BLUE] * len(pieces))
+def draw_cut(canvas: Canvas, row: list[tuple[Box, str, str | None]], above: float) -> None:
+    """Over a row of tiles the text in one piece, and from each cut in it a way down to its tile."""
+    size = row[0][0].h / TILE
+    widths = [box.w - size * TILE_RIM for box, _, _ in row]
+    x = (row[0][0].x + row[-1][0].right - sum(widths)) / 2
+    for (box, text, accent), width in zip(row, widths, strict=True):
+        whole = Box(x, box.y - above, width, size * LEADING)
+        bare = text.lstrip(" ")
+        ahead = canvas.width(" " * (len(text) - len(bare)), size, mono=True)  # a wrapped text drops its leading spaces
+        canvas.put(Box(x + ahead, whole.y, width - ahead + 1, whole.h), bare, size=size, mono=True, color=accent or INK)
+        edge = [(whole.x, whole.bottom), (whole.right, whole.bottom), (box.right, box.y), (box.x, box.y)]
+        canvas.area(edge, canvas.tint(accent or PALE, 0.25), edge=canvas.paper)
+        x += width
 
 
 # --- the ids ---
@@ -206,8 +205,8 @@ def capture_cost(lab: Lab) -> Data:
     rows: list[Data] = []
     for name, text in SAMPLES.items():
         ids = lab.encode(text)
-        rows.append({"name": name, "text": text, "pieces": lab.pieces(ids), "tokens": len(ids), "characters": len(text),
-                     "tokens_per_character": len(ids) / len(text), "decoded": lab.decode(ids)})  # fmt: skip
+        row = {"name": name, "text": text, "pieces": lab.pieces(ids), "tokens": len(ids), "characters": len(text)}
+        rows.append({**row, "tokens_per_character": len(ids) / len(text), "decoded": lab.decode(ids)})
     costs = {row["name"]: row["tokens_per_character"] for row in rows}
     dearest = max(costs, key=lambda name: costs[name])
     return {"samples": rows, "dearest": dearest, "english": costs[BASELINE], "factor": costs[dearest] / costs[BASELINE]}
@@ -237,23 +236,37 @@ def sabotage_cost(data: Data, lab: Lab) -> Data:
 
 
 def draw_cost(canvas: Canvas, data: Data) -> None:
-    rows, dearest = data["samples"], data["dearest"]
+    rows, dearest = sorted(data["samples"], key=lambda row: -row["tokens_per_character"]), data["dearest"]
     body = canvas.titled(
-        f"The same length of text can cost {data['factor']:.1f} times as much: {dearest} against {BASELINE}",
-        f"Bar and first number: tokens for each character. Second number: as a multiple of the {BASELINE} sample (the ticks).",
+        f"Per character, {dearest} can cost {data['factor']:.0f} times as much as {BASELINE}",
+        f"Each bar: tokens for one character. The black ticks: what the {BASELINE} sample costs.",
     )
-    lanes = [lane.columns(330, 750, ..., gap=40) for lane in body.even_rows(len(rows), gap=GAP)]
+    table, foot = body.rows(..., NUMBER * TILE, gap=PAD)
+    lanes = [lane.columns(240, Share(2), Share(3), gap=PAD) for lane in table.even_rows(len(rows), gap=GAP)]
     shown = []
-    for row, (name, tiles, _) in zip(rows, lanes, strict=True):
-        chosen, detail = row["name"] == dearest, f"{row['characters']} characters, {row['tokens']} tokens"
-        title = Line(row["name"], color=ORANGE if chosen else INK, weight="bold" if chosen else "regular")
-        canvas.stack(name, title, Line(detail, LABEL, GREY))
-        canvas.put_tiles(tiles.place(tiles.w, LABEL * TILE), row["pieces"], size=LABEL, gap=6)
-        each = row["tokens_per_character"]
-        ratio = "" if row["name"] == BASELINE else f"    {each / data['english']:.1f} ×"
+    for row, (name, text, _) in zip(rows, lanes, strict=True):
+        chosen, each = row["name"] == dearest, row["tokens_per_character"]
+        canvas.put(name, row["name"], weight="bold", color=ORANGE if chosen else INK)
+        canvas.put(text, row["text"].replace("\n", " "), size=TITLE, mono=True)
         color = ORANGE if chosen else BLUE if row["name"] == BASELINE else PALE
-        shown.append(Bar(each, f"{each:.2f}{ratio}", color, ORANGE if chosen else INK, data["english"], chosen))
-    bars(canvas, [lane for *_, lane in lanes], shown, size=BODY)
+        shown.append(Bar(each, f"{each:.2f}", color, ORANGE if chosen else INK, data["english"], chosen))
+    bars(canvas, [lane for *_, lane in lanes], shown, size=TITLE)
+    first, pieces = one_character(rows[0])
+    name, glyph, arrow, tiles = foot.columns(240, NUMBER * 2, 2 * NUMBER, ..., gap=PAD)
+    canvas.put(name, "one character", color=GREY)
+    canvas.put(glyph, first, size=HERO, align="center")
+    canvas.arrow(arrow.west, arrow.east)
+    canvas.put_tiles(tiles, pieces, size=NUMBER, accents=[ORANGE] * len(pieces))
+
+
+def one_character(row: Data) -> tuple[str, list[str]]:
+    """The first character of a sample, and the tokens that hold its bytes."""
+    first, held = row["text"][0], 0
+    for count, piece in enumerate(row["pieces"], 1):
+        held += len(re.sub(r"\\x[0-9a-f]{2}", "?", piece).encode())  # a token that is not whole UTF-8 shows its bytes so
+        if held >= len(first.encode()):
+            return first, row["pieces"][:count]
+    return first, row["pieces"]
 
 
 SLIDES = [

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pipeline.drawing.fonts import PIXEL, visible
-from pipeline.drawing.layout import BODY, BODY_BOTTOM, FULL, GAP, HEIGHT, LABEL, LEADING, MARGIN, STRIP, TILE_RIM, Box, Point
+from pipeline.drawing.layout import BODY, BODY_BOTTOM, FULL, GAP, HEIGHT, LABEL, LEADING, MARGIN, PAD, STRIP, TILE_RIM, Box, Point
 from pipeline.drawing.palette import BLUE, FAINT, GREEN, GREY, INK, PALE, RED, Color
 from pipeline.drawing.runs import run
 from pipeline.drawing.sheet import Sheet
@@ -61,6 +61,15 @@ class Canvas(Sheet):
         """A polyline through pixel points."""
         (drawn,) = self.sheet.plot(*zip(*points, strict=True), color=color, linewidth=width, zorder=z, ls="--" if dashed else "-")
         self._by_hand(drawn)
+
+    def area(
+        self, points: Sequence[Point], fill: Color, *, edge: Color | None = None, dashed: bool = False, z: float = 0.5
+    ) -> None:
+        """A filled polygon through pixel points: what joins a part of one thing to its part of another."""
+        from matplotlib.patches import Polygon
+
+        style = {"facecolor": fill, "edgecolor": edge if edge is not None else "none", "linestyle": "--" if dashed else "-"}
+        self.sheet.add_patch(Polygon(points, closed=True, linewidth=1.5, zorder=z, **style))
 
     def arrow(self, start: Point, end: Point, *, color: Color = INK, width: float = 3, bend: float = 0, z: float = 2) -> None:
         """An arrow between two points; `bend` curves it."""
@@ -143,11 +152,14 @@ class Canvas(Sheet):
         accents: Sequence[str | None] = (),
         fills: Sequence[Color] = (),
         colors: Sequence[Color] = (),
+        under: Sequence[str] = (),
+        step_from: int | None = None,
     ) -> list[Box | None]:
         """A run of tokens from the top left of a box, in at most `rows` rows of its width; returns each piece's Box.
 
         What does not fit shrinks down to `smallest`; then the middle is left out, the count of what is missing drawn
-        in its place, and None returned for each piece left out. `accents`, `fills` and `colors` hold one a piece.
+        in its place, and None returned for each piece left out. `accents`, `fills`, `colors` and what is written `under`
+        a tile hold one a piece. Each piece from `step_from` on is a build step of its own.
         """
         widths = functools.cache(lambda size: [self.tile_width(piece, size) for piece in pieces])
         laid = run(box, widths, self.width, rows, size, smallest, gap, row_gap)
@@ -157,14 +169,24 @@ class Canvas(Sheet):
             if spot:
                 accent, fill = accents[i] if accents else None, fills[i] if fills else None
                 color = colors[i] if colors else INK
+                if step_from is not None and i >= step_from:
+                    self.step()
                 self.put_tile(spot, pieces[i], size=laid.size, accent=accent, fill=fill, color=color)
+                if under:
+                    self.text(
+                        *spot.below(LABEL * LEADING, GAP / 2).center,
+                        under[i],
+                        size=LABEL,
+                        color=BLUE if fill or accent else GREY,
+                        align="center",
+                    )
         return laid.spots
 
     # --- the foot, and out ---
 
     def strip(self, source: str, verdict: str, holds: bool) -> None:
         """The provenance strip: what this is, what it was taken from, and whether it holds; one that fails says why."""
-        foot = Box(MARGIN, BODY_BOTTOM + GAP, FULL.w, HEIGHT - MARGIN - BODY_BOTTOM - GAP)
+        foot = Box(MARGIN, BODY_BOTTOM + PAD, FULL.w, HEIGHT - MARGIN - BODY_BOTTOM - PAD)
         self.line([(foot.x, foot.y), (foot.right, foot.y)], color=PALE, width=1)
         mark, shown = self.kind.upper(), "✓ holds" if holds else f"✗ fails · {verdict}"
         badge_width = self.width(mark, STRIP, weight="bold") + STRIP

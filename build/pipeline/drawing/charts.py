@@ -193,7 +193,8 @@ class Ruler:
         """A mark with its value beside it, on the side away from the bound where there is room for it."""
         x, label = self.at(value), amount(value)
         canvas.dots([(x, y)], color=color, size=DOT, marker=marker)
-        left = value < self.limit and x - self.box.x > canvas.width(label, LABEL, weight="bold")
+        room = canvas.width(label, LABEL, weight="bold") + DOT
+        left = x - self.box.x > room and (value < self.limit or x + room > FULL.right)
         gap = -DOT if left else DOT
         canvas.text(x + gap, y, label, size=LABEL, weight="bold", color=color, align="right" if left else "left")
         return x, y

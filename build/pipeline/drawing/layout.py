@@ -12,7 +12,7 @@ from types import EllipsisType
 from typing import Literal
 
 WIDTH, HEIGHT, MARGIN = 1920, 1080, 60
-BODY_TOP, BODY_BOTTOM = 200, 966  # the drawing goes between the reading line and the strip
+BODY_TOP, BODY_BOTTOM = 200, 954  # the drawing goes between the reading line and the strip
 
 # The type sizes, in pixels of an em, for a room's back row; a figure uses no other.
 HEADLINE, HEADLINE_LEAST = 52, 40  # the finding; a long one takes two lines before it shrinks
