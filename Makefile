@@ -8,7 +8,7 @@ READY  := $(VENV)/.ready
 TESTED := $(VENV)/.ready-for-tests
 PYTEST := $(PY) -m pytest -n 2 --dist loadgroup
 
-.PHONY: deck pdf test test-slow slow check lint style types present bench clean
+.PHONY: deck pdf test test-slow slow check falsify mutants lint style types present bench clean
 .NOTPARALLEL:
 
 deck: $(READY)
@@ -29,6 +29,12 @@ slow: $(TESTED)
 
 check: $(READY)
 	$(PY) build/regen_all.py --check
+
+falsify: $(READY)
+	PYTHONPATH=build $(PY) -m doubt.falsify
+
+mutants: $(READY)
+	PYTHONPATH=build $(PY) -m doubt.mutants
 
 lint: style types
 

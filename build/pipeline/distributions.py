@@ -8,6 +8,13 @@ import numpy as np
 SMALLEST_CELL = 5  # expected draws a cell: the usual least for chi-square
 NORMAL_QUANTILE = 4.75  # one fair run in a million lies beyond: any sentence and model must pass, wrong weights miss by far
 
+IMPLAUSIBLE = 1e5  # no model's scores lie so far apart: one that does was not its model's
+
+
+def plausible(scores: np.ndarray) -> bool:
+    """Whether scores can be one model's: a lowest one that was damaged changes no probability, and would pass unseen."""
+    return bool(np.ptp(scores) < IMPLAUSIBLE)
+
 
 def seven_digits(values: np.ndarray) -> np.ndarray:
     """float32 values as float64 at the seven digits that a capture keeps of them."""

@@ -152,21 +152,27 @@ def assert_holds(slide: Slide, data: Data) -> Verdict:
     try:
         verdict = slide.oracle(data)
     except Exception as error:  # a capture of any other shape must fail, never stop the run
-        raise OracleFailure(f"{slide.id}: the capture cannot be judged ({type(error).__name__}: {error})") from error
+        lacks = f"it lacks {error}" if isinstance(error, KeyError) else f"it has another shape: {error}"
+        raise OracleFailure(f"{slide.id}: the capture cannot be judged, {lacks}") from error
     if not verdict.holds:
         raise OracleFailure(f"{slide.id}: {verdict.measured}; must hold: {verdict.bound}")
     return replace(verdict, holds=True)  # NumPy's truth is no JSON
 
 
 def first_flaw(value: Any, where: str = "data") -> str | None:
-    """Say where the first NaN, infinity or empty list of a JSON value stands; None when there is none."""
+    """Say where the first NaN, infinity, empty list or list of mixed kinds of a JSON value stands; None when there is none."""
     if isinstance(value, float) and not math.isfinite(value):
         return f"{where} is {value}"
-    if isinstance(value, list | tuple) and not value:
-        return f"{where} is an empty list"
     if isinstance(value, Mapping):
         children = ((f"{where}.{key}", child) for key, child in value.items())
     elif isinstance(value, list | tuple):
+        kinds = set(map(type, value)) - {type(None)}
+        if not value:
+            return f"{where} is an empty list"
+        if len(kinds) > 1 and kinds != {int, float}:
+            return f"{where} holds values of different kinds"
+        if kinds <= {int, str} or (kinds <= {int, float} and None not in value and all(map(math.isfinite, value))):
+            return None  # tens of thousands of numbers, looked at in one go
         children = ((f"{where}[{index}]", child) for index, child in enumerate(value))
     else:
         return None

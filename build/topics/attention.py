@@ -6,7 +6,7 @@ score. They need the model, loaded with eager attention.
 
 import numpy as np
 
-from pipeline.distributions import by_rank
+from pipeline.distributions import IMPLAUSIBLE, by_rank, plausible
 from pipeline.drawing.canvas import Canvas
 from pipeline.drawing.charts import Plane
 from pipeline.drawing.layout import GAP, HERO, LABEL, NUMBER, PAD, TILE, TITLE, Box, Share
@@ -83,13 +83,14 @@ def attention(lab: Lab, causal: bool) -> Data:
 def oracle_attention(data: Data) -> Verdict:
     rows, sums = np.array(data["rows"]), np.array(data["row_sums"])  # [shown, n], [n]
     shown, count = rows.shape
-    off = max(float(np.abs(rows.sum(axis=-1) - 1).max()), float(np.abs(sums - 1).max()), data["worst_row_sum"])
-    ahead = max(float(np.triu(rows, k=count - shown + 1).max()), data["most_above_diagonal"])
-    complete = count == len(sums) == len(data["pieces"])
+    off = max(float(np.abs(rows.sum(axis=-1) - 1).max()), float(np.abs(sums - 1).max()), abs(data["worst_row_sum"]))
+    ahead = max(float(np.triu(rows, k=count - shown + 1).max()), abs(data["most_above_diagonal"]))
+    complete = count == len(sums) == len(data["pieces"]) and shown == min(count, SHOWN_POSITIONS)
+    complete = complete and 0 <= data["looking_back"] <= 1 and 0 <= data["one_back"] <= 1
     return Verdict(
         complete and off < ROW_BOUND and ahead == 0 and bool((rows >= 0).all()),
         f"row sums off by {off:.0e}, weight ahead {ahead:.2g}",
-        f"< {ROW_BOUND:.0e}, exactly 0 in all {data['layers'] * data['heads']} heads",
+        f"< {ROW_BOUND:.0e}, exactly 0 in every head",
     )
 
 
@@ -185,7 +186,8 @@ def oracle_every_logit(data: Data) -> Verdict:
     logits, order = np.array(data["logits"]), [token["id"] for token in data["best"]]
     # five digits are kept of each logit of the picture
     pictured = np.allclose(logits[data["sample_ids"]], data["sample_first"][-1], rtol=1e-4, atol=1e-6)
-    ranked = bool((np.diff(logits[order]) <= 0).all()) and logits[order[0]] == logits.max()
+    ranked = np.array_equal(np.sort(logits)[: -LABELLED - 1 : -1], logits[order]) and len(set(order)) == LABELLED
+    ranked = ranked and plausible(logits) and bool((np.abs(moved) < IMPLAUSIBLE).all()) and len(moved) == len(data["pieces"])
     earlier = max(moved[:-1].max(), apart[:-1].max())
     return Verdict(
         bool(earlier < AHEAD_BOUND < apart[-1] and (apart <= moved + 1e-6).all() and pictured and ranked),

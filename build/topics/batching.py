@@ -8,6 +8,7 @@ import copy
 
 import numpy as np
 
+from pipeline.distributions import IMPLAUSIBLE
 from pipeline.drawing.canvas import Canvas
 from pipeline.drawing.charts import Ruler
 from pipeline.drawing.layout import BODY, GAP, LABEL, LEADING, TILE, Box, Share
@@ -72,18 +73,28 @@ def capture_padding(lab: Lab) -> Data:
     }
 
 
+def in_order(rows: list[Data]) -> bool:
+    """Whether the rows after the sentence are the stated ones, by their pieces."""
+    return tuple("".join(row["pieces"]).strip() for row in rows[1:]) == OTHERS
+
+
 def oracle_padding(data: Data) -> Verdict:
     rows, longest = data["rows"], data["longest"]
     good = 0
     for row in rows:
         length = len(row["ids"])
         right = all(len(row[name]) == longest for name in ("padded", "mask", "positions"))
-        marked = row["mask"] == [0] * (longest - length) + [1] * length and row["positions"][-length:] == list(range(length))
+        before = [0] * (longest - length)
+        marked = row["mask"] == before + [1] * length and row["positions"] == before + list(range(length))
         good += sum(row["mask"]) == length == len(row["pieces"]) and right and marked and row["padded"][-length:] == row["ids"]
     lengths = [len(row["ids"]) for row in rows]
-    ragged = len(set(lengths)) > 1 and data["pads"] == longest * len(rows) - sum(lengths)
+    ragged = len(set(lengths)) > 1 and data["pads"] == longest * len(rows) - sum(lengths) and data["cells"] == longest * len(rows)
+    ragged = ragged and (min(lengths), max(lengths)) == (data["shortest"], longest)
+    ragged = ragged and len({row["padded"][at] for row in rows for at in range(longest - len(row["ids"]))}) == 1
     sums = " + ".join(str(sum(row["mask"])) for row in rows)
-    return Verdict(good == len(rows) > 1 and ragged, f"mask sums {sums}", f"true lengths {' + '.join(map(str, lengths))}")
+    return Verdict(
+        good == len(rows) and in_order(rows) and ragged, f"mask sums {sums}", f"true lengths {' + '.join(map(str, lengths))}"
+    )
 
 
 def sabotage_padding(data: Data, lab: Lab) -> Data:
@@ -171,17 +182,24 @@ def capture_same_logits(lab: Lab) -> Data:
 
 def oracle_same_logits(data: Data) -> Verdict:
     rows = data["rows"]
-    held, moved = 0, 0
+    held, moved, longest = 0, 0, max(len(row["pieces"]) for row in rows)
     for row in rows:
         logits = {run: np.array([kept[run] for kept in row["logits"]]) for run in row["next"]}
         best = {run: row["logits"][int(scores.argmax())]["id"] for run, scores in logits.items()}
         same = best["careful"] == best["alone"] and all(best[run] == row["next"][run]["id"] for run in best)
         seen = {run: float(np.abs(scores - logits["alone"]).max()) for run, scores in logits.items()}
         held += same and seen["careful"] <= row["careful"] + 1e-6 <= BOUND and seen["careless"] <= row["careless"] + 1e-6
-        moved += row["careless"] > BOUND
+        moved += BOUND < row["careless"] < IMPLAUSIBLE
+        told = len(row["logits"]) >= WATCHED and row["logits"][0]["id"] == best["alone"]
+        held -= not (told and row["pads"] == longest - len(row["pieces"]))
     worst, padded_rows = max(row["careful"] for row in rows), sum(row["pads"] > 0 for row in rows)
     return Verdict(
-        held == len(rows) == len(OTHERS) + 1 and moved >= padded_rows == data["padded"] > 0 and worst == data["careful"],
+        held == len(rows) == len(OTHERS) + 1
+        and moved >= padded_rows == data["padded"] > 0
+        and worst == data["careful"]
+        and data["careless"] == max(row["careless"] for row in rows)
+        and data["changed"] == sum(row["next"]["careless"]["id"] != row["next"]["alone"]["id"] for row in rows)
+        and data["bound"] == BOUND,
         f"max |Δ| {worst:.1e}, same argmax in {held} of {len(rows)} rows",
         f"< {BOUND:.0e}, {len(rows)} of {len(rows)}",
     )

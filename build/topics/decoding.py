@@ -6,7 +6,7 @@ distribution that float64 NumPy says each of them draws from. It needs the model
 
 import numpy as np
 
-from pipeline.distributions import by_rank, chi_square, nucleus, seven_digits, smallest_prefix, softmax
+from pipeline.distributions import by_rank, chi_square, nucleus, plausible, seven_digits, smallest_prefix, softmax
 from pipeline.drawing.canvas import Canvas
 from pipeline.drawing.layout import BODY, GAP, LEADING, PAD, TILE, TITLE, Box
 from pipeline.drawing.palette import BLUE
@@ -86,6 +86,8 @@ def oracle_three_ways(data: Data) -> Verdict:
         and a <= a_most
         and b <= b_most
         and outside == 0
+        and (data["temperature"], data["top_p"]) == (TEMPERATURE, TOP_P)
+        and plausible(logits)
     )
     return Verdict(
         holds,

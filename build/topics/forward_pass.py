@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from pipeline.distributions import by_rank
+from pipeline.distributions import IMPLAUSIBLE, by_rank
 from pipeline.drawing.canvas import Canvas
 from pipeline.drawing.charts import Bar, bars
 from pipeline.drawing.layout import BODY, GAP, LABEL, LEADING, PAD, TILE, TITLE, Box
@@ -49,11 +49,13 @@ def capture_anatomy(lab: Lab) -> Data:
 def oracle_anatomy(data: Data) -> Verdict:
     stages = data["stages"]
     total = sum(stage["parameters"] for stage in stages)
+    blocks = [f"block {number}" for number in range(1, data["layers"] + 1)]
     chain = [stage for stage in stages if not stage["beside"]]
     joints = sum(after["into"] == before["out"] for before, after in pairwise(chain))
     first_block = sum(stage["parameters"] for stage in stages if stage["name"] == "block 1")
     return Verdict(
         total == data["total"]
+        and [stage["name"] for stage in chain] == ["token table", *blocks, "final norm", "output matrix"]
         and joints == len(chain) - 1 == data["layers"] + 2
         and [chain[0]["into"], chain[-1]["out"]] == [[data["ids"]], [data["ids"], data["vocabulary"]]]
         and sum(part["parameters"] for part in data["block"]) == first_block,
@@ -197,7 +199,16 @@ def logits_by_hand(data: Data) -> np.ndarray:
 def oracle_hidden(data: Data) -> Verdict:
     by_hand = logits_by_hand(data)
     apart = float(np.abs(by_hand - np.array(data["model_logits"])).max())
-    return Verdict(apart < NORM_BOUND, f"{len(by_hand)} logits by hand: max |Δ| {apart:.1e}", f"< {NORM_BOUND:.0e}")
+    norms, norm = np.array(data["norms"]), data["norm"]
+    as_drawn = np.allclose(norms[-1, -1], np.linalg.norm(data["last_state"]), rtol=1e-4) and 0 <= norms.min() <= norms.max()
+    as_drawn = as_drawn and norms.max() < IMPLAUSIBLE and norms.shape[1] == len(data["pieces"])
+    ranked = bool((np.diff(data["model_logits"]) <= 0).all()) and len(data["candidates"]) == len(by_hand)
+    known = norm["kind"] in ("rms", "layer") and isinstance(norm["eps"], float) and isinstance(data["scale"], float | int)
+    return Verdict(
+        apart < NORM_BOUND and as_drawn and ranked and known,
+        f"{len(by_hand)} logits by hand: max |Δ| {apart:.1e}",
+        f"< {NORM_BOUND:.0e}",
+    )
 
 
 def sabotage_hidden(data: Data, lab: Lab) -> Data:

@@ -32,7 +32,8 @@ def oracle_same_call(data: Data) -> Verdict:
     local, hosted = data["local"], data["hosted"]
     differ = differing(local, hosted)
     loopback = [urlsplit(request["base_url"]).hostname == "127.0.0.1" for request in (local, hosted)]
-    placeholder = hosted["api_key"].startswith("$")  # a variable's name, never a key
+    named = all(isinstance(request[field], str) and request[field] for request in (local, hosted) for field in DIFFERING)
+    placeholder = named and hosted["api_key"].startswith("$")  # a variable's name, never a key
     return Verdict(
         differ == set(DIFFERING) and loopback == [True, False] and placeholder and local.keys() == hosted.keys() == set(FIELDS),
         f"they differ in {', '.join(field for field in FIELDS if field in differ)}",

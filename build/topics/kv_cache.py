@@ -9,12 +9,14 @@ from itertools import pairwise
 
 import numpy as np
 
+from pipeline.distributions import IMPLAUSIBLE
 from pipeline.drawing.canvas import Canvas
 from pipeline.drawing.layout import GAP, HERO, LABEL, LEADING, NUMBER, PAD, TILE, TITLE, Box, Share
 from pipeline.drawing.palette import BLUE, GREY, INK, mix
 from pipeline.drawing.sheet import Line
 from pipeline.lab import Lab
 from pipeline.model.kv import bytes_of_a_token, counted_bytes, read, shape
+from pipeline.settings import COMPLETION_LENGTH
 from pipeline.slide import Data, Slide, Verdict, run_topic
 from pipeline.text import counted, significant
 
@@ -49,7 +51,8 @@ def oracle_stored(data: Data) -> Verdict:
     of, positions = data["shape"], len(data["prompt"])
     expected = bytes_of_a_token(of) * positions
     drawn = all(
-        np.shape(data[part]) == (of["layers"] * of["kv_heads"], positions) and bool((np.array(data[part]) >= 0).all())
+        np.shape(data[part]) == (of["layers"] * of["kv_heads"], positions)
+        and 0 <= np.min(data[part]) <= np.max(data[part]) < IMPLAUSIBLE
         for part in ("key_lengths", "value_lengths")
     )
     whole = len(data["bytes_by_layer"]) == of["layers"] and sum(data["bytes_by_layer"]) == data["bytes"]
@@ -153,7 +156,7 @@ def oracle_growth(data: Data) -> Verdict:
     good = sum(b["tokens"] - a["tokens"] == 1 and b["bytes"] - a["bytes"] == each for a, b in pairwise(points))
     steps = len(data["steps"])
     line = all(point["bytes"] == point["tokens"] * each for point in points)
-    shown = points[0]["tokens"] <= data["sentence_tokens"] < points[-1]["tokens"]
+    shown = points[0]["tokens"] <= data["sentence_tokens"] == points[-1]["tokens"] - COMPLETION_LENGTH
     return Verdict(
         line and shown and good == steps > 1,
         f"one token more, {each:,} bytes more at {good} of {steps} steps",

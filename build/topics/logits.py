@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from pipeline.distributions import by_rank, seven_digits, smallest_prefix, softmax
+from pipeline.distributions import by_rank, plausible, seven_digits, smallest_prefix, softmax
 from pipeline.drawing.bands import Stack, joined
 from pipeline.drawing.canvas import Canvas
 from pipeline.drawing.charts import Bar, Plane, Scale, bars
@@ -57,12 +57,14 @@ def oracle_top_scores(data: Data) -> Verdict:
     ids, logits = np.array(data["sample_ids"]), np.array(data["sample_logits"])
     order = np.argsort(-logits, kind="stable")[:TOP]
     alike = sum(a == b for a, b in zip(ids[order].tolist(), data["torch_order"], strict=True))
-    complete = np.sort(logits)[-TOP] >= data["highest_outside_sample"]
+    outside, spread = data["highest_outside_sample"], np.linspace(0, data["vocabulary"] - 1, SAMPLE // 2).astype(int)
+    complete = np.sort(logits)[-TOP] >= outside >= data["median"] >= logits.min() and plausible(logits)
+    complete = complete and bool((np.diff(ids) > 0).all()) and set(spread.tolist()) <= set(ids.tolist())
     shares = np.array(data["probabilities"])
     # a softmax knows differences alone: p / q = e to the power of the scores' difference
     as_scored = np.abs(shares / shares[0] / np.exp(logits[order] - logits[order[0]]) - 1).max() < RATIO_BOUND
     return Verdict(
-        alike == TOP and bool(complete) and bool(as_scored),
+        alike == TOP == len(data["pieces"]) and bool(complete) and bool(as_scored),
         f"NumPy and torch agree on {alike} of {TOP} places",
         f"{TOP} of {TOP}, probabilities in the ratios that the scores give",
     )
@@ -140,7 +142,8 @@ def oracle_by_rank(data: Data) -> Verdict:
     apart = np.abs(np.array(data["probabilities"]) - wanted)
     moved = np.abs(np.array(data["shifted"]) - wanted)
     sums = np.abs(np.array(data["cumulative"]) - expected.cumsum()[at]) <= 2e-9  # nine digits of a number up to one
-    counts = [smallest_prefix(expected, row["share"]) for row in data["holding"]] == [row["tokens"] for row in data["holding"]]
+    holding = [(share, smallest_prefix(expected, share)) for share in SHARES]
+    counts = holding == [(row["share"], row["tokens"]) for row in data["holding"]] and data["constant"] == CONSTANT
     holds = bool((apart <= allowed).all()) and bool((moved <= allowed * 10).all()) and bool(sums.all()) and counts
     return Verdict(
         holds, f"NumPy apart by {(apart / wanted).max():.0e}, {data['constant']:g} added: {(moved / wanted).max():.0e}",
@@ -209,6 +212,8 @@ def oracle_lens(data: Data) -> Verdict:
     *rows, last = data["rows"]
     same = (last["id"] == data["answer"] and last["rank"] == 1) or data["gap"] < LENS_BOUND  # a tie has no one answer
     ranked = all(row["rank"] >= 1 and (row["rank"] == 1) == (row["id"] == data["answer"]) for row in rows)
+    numbered = [row["layer"] for row in data["rows"]] == list(range(len(rows) + 1))
+    ranked = ranked and numbered and all(isinstance(row["id"], int) and 0 < row["probability"] <= 1 for row in data["rows"])
     return Verdict(
         apart < LENS_BOUND and same and ranked,
         f"last row against the model: max |Δ| {apart:.1e}",

@@ -81,7 +81,8 @@ def oracle_merges(data: Data) -> Verdict:
         lowest += after["rank"] == ranks[f"{pieces[at]} {pieces[at + 1]}"] == min(on_offer) and after["pieces"] == joined
     first, last, merges = stages[0]["pieces"], stages[-1]["pieces"], len(stages) - 1
     done = all(f"{a} {b}" not in ranks for a, b in pairwise(last))
-    from_bytes = len(first) == data["bytes"] and all(len(piece) == 2 for piece in first)
+    word = bytes.fromhex("".join(first)).decode(errors="backslashreplace")
+    from_bytes = len(first) == data["bytes"] and all(len(piece) == 2 for piece in first) and word == data["word"]
     same = [data["ids_of"][piece] for piece in last] == data["ids"]
     return Verdict(
         from_bytes and done and same and lowest == merges,

@@ -69,10 +69,23 @@ def capture_request(lab: Lab) -> Data:
     }
 
 
+def as_answered(data: Data) -> bool:
+    """Whether the text and the counts said of the answer are those that stand in it, in either dialect."""
+    answer = data["answer"]
+    first, usage = answer.get("choices", [answer])[0], answer.get("usage") or {}
+    text = first["message"]["content"] if "message" in first else first.get("response", first.get("text"))
+    prompt = usage.get("prompt_tokens", answer.get("prompt_eval_count"))
+    completion = usage.get("completion_tokens", answer.get("eval_count"))
+    counts = [reported(count) for count in (prompt, completion, usage.get("total_tokens"))]
+    return [text, *counts] == [data["text"], *(data[f"{name}_tokens"] for name in ("prompt", "completion", "total"))]
+
+
 def oracle_request(data: Data) -> Verdict:
     whole = data["answer"].get("done", ended(data["finish"]) in ("stop", "length")) is True
+    whole = whole and as_answered(data) and data["max_tokens"] == ANSWER_TOKENS
     answered = data["answered_model"]
-    right = answered == "not reported" or same_model(data["asked_model"], answered, frozenset(data["names"]))
+    right = data["asked_model"] in data["names"] and all(isinstance(name, str) and name for name in data["names"])
+    right = right and (answered == "not reported" or same_model(data["asked_model"], answered, frozenset(data["names"])))
     prompt, completion, total = (data[f"{name}_tokens"] for name in ("prompt", "completion", "total"))
     known = [count for count in (prompt, completion) if count != "not reported"]
     # a total is checked where one is given; and no more tokens may come out than were asked for

@@ -91,7 +91,7 @@ def oracle_shape(data: Data) -> Verdict:
     content = fields["choices[0].message.content"]["how"] in (RECEIVED, RENAMED) and answer["choices[0].message.content"] != ""
     read_whole = agrees(native.get(fields["usage.prompt_tokens"]["place"], "not reported"), data["expected"])
     return Verdict(
-        kept == list(SHARED) and adds_up and content and read_whole,
+        kept == list(SHARED) == list(fields) and adds_up and content and read_whole,
         f"{len(kept)} of {len(SHARED)} fields, {carried} from the server; {said}",
         f"none altered but by its prefix; adds up; in {expectation(data['expected'])}",
     )

@@ -9,6 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from pipeline.distributions import by_rank
 from pipeline.drawing.canvas import Canvas
 from pipeline.drawing.charts import Bar, tiles_and_bars
 from pipeline.drawing.layout import BODY, GAP, HERO, LABEL, LEADING, NUMBER, PAD, TILE, TITLE, Box
@@ -57,7 +58,7 @@ def oracle_title(data: Data) -> Verdict:
     chosen = sum(tile["id"] == step["argmax"] for tile, step in zip(data["completion"], data["steps"], strict=True))
     steps = len(data["steps"])
     return Verdict(
-        prompt_is_sentence and whole and chosen == steps > 0,
+        prompt_is_sentence and whole and chosen == steps > 0 and all(0 < step["probability"] <= 1 for step in data["steps"]),
         f"{len(tiles)} tiles decode to the text; argmax at {chosen} of {steps} steps",
         f"exactly, and {steps} of {steps}",
     )
@@ -116,9 +117,14 @@ def capture_one_call(lab: Lab) -> Data:
 def oracle_one_call(data: Data) -> Verdict:
     distribution = np.array(data["distribution"], dtype=np.float64)
     gap = abs(distribution.sum() - 1)
+    best = [token["id"] for token in data["top"]]
+    drawn = np.array([token["probability"] for token in data["top"]])
     holds = (
-        len(distribution) == data["vocabulary"]
+        distribution.shape == (data["vocabulary"],)
         and data["positions"] == len(data["prompt"])
+        and data["calls"] == 1
+        and by_rank(distribution)[:RUNNERS_UP].tolist() == best
+        and bool((np.abs(distribution[best] - drawn) <= SUM_BOUND * drawn).all())
         and bool((distribution >= 0).all())
         and gap <= SUM_BOUND
         and int(distribution.argmax()) == data["appended"]
@@ -187,8 +193,9 @@ def capture_running_example(lab: Lab) -> Data:
 
 
 def chose_the_most_probable(step: Data) -> bool:
-    chances = {candidate["id"]: candidate["probability"] for candidate in step["candidates"]}
-    return all(chances[step["chosen"]] >= chance for chance in chances.values())  # NaN is never the larger one
+    chances = [candidate["probability"] for candidate in step["candidates"]]
+    ranked = all(a >= b for a, b in pairwise([*chances, 0.0]))  # NaN is never the larger one
+    return step["candidates"][0]["id"] == step["chosen"] and ranked and sum(chances) <= 1 and len(chances) == RUNNERS_UP
 
 
 def oracle_running_example(data: Data) -> Verdict:

@@ -37,7 +37,7 @@ def oracle_bits_and_bytes(data: Data) -> Verdict:
     same = sum(row["parameters"] == count for row in rows)
     exact = sum(row["bytes"] == count * row["bits"] / 8 for row in rows)
     return Verdict(
-        same == exact == len(rows) == len(BITS),
+        same == exact == len(rows) and [row["bits"] for row in rows] == [*BITS],
         f"{count:,} parameters in {same} of {len(rows)} rows",
         f"every row, bytes = count × bits / 8 in {exact}",
     )
@@ -95,7 +95,7 @@ def oracle_rounding(data: Data) -> Verdict:
     weights, step, levels = data["weights"], data["step"], 2 ** data["bits"]
     stated = max(abs(weight - math.sin(i * i)) for i, weight in enumerate(weights, 1))
     errors = [abs(weight - restored) for weight, restored in zip(weights, data["restored"], strict=True)]
-    on_grid = all(
+    on_grid = data["bits"] == GRID_BITS and all(
         0 <= code < levels and abs(data["low"] + step * code - restored) <= ROUNDING_SLACK
         for code, restored in zip(data["codes"], data["restored"], strict=True)
     )

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from pipeline.distributions import by_rank, entropy_bits, seven_digits, smallest_prefix, softmax
+from pipeline.distributions import by_rank, entropy_bits, plausible, seven_digits, smallest_prefix, softmax
 from pipeline.drawing.canvas import Canvas
 from pipeline.drawing.columns import Column, compared
 from pipeline.drawing.layout import BODY, GAP, LABEL, LEADING, PAD, TILE, TITLE, Box, Share
@@ -72,12 +72,15 @@ def oracle_temperature(data: Data) -> Verdict:
         differences.extend(np.abs(probabilities[ids] - reading["probabilities"]).tolist())
         differences.append(abs(1 - float(probabilities[ids].sum()) - reading["others"]))
     rising = all(a < b for a, b in pairwise(entropies))
-    hotter = all(a["temperature"] < b["temperature"] for a, b in pairwise(readings))
+    hotter = 0 < readings[0]["temperature"] < min(TEMPERATURES) and [one["temperature"] for one in data["readings"]] == [
+        *TEMPERATURES
+    ]
+    whole = logits.shape == (data["vocabulary"],) and plausible(logits) and by_rank(logits)[:SHOWN].tolist() == ids
     one_winner = {reading["argmax"] for reading in readings} == {ids[0]} == {int(logits.argmax())}
     greedy = data["near_zero"]["probabilities"][0] >= 0.999  # by the choice of near_zero all but about 1e-6 of it
     bits = " < ".join(f"{entropy:.2f}" for entropy in entropies[1:])
     return Verdict(
-        max(differences) <= READING_BOUND and rising and hotter and one_winner and greedy,
+        max(differences) <= READING_BOUND and rising and hotter and one_winner and greedy and whole,
         f"{bits} bits, max |Δ| {max(differences):.0e}",
         f"rising, ≤ {READING_BOUND:.0e} from NumPy, one argmax",
     )
@@ -126,7 +129,8 @@ def capture_top_p(lab: Lab) -> Data:
 
 
 def oracle_top_p(data: Data) -> Verdict:
-    probabilities = softmax(np.array(data["logits"]))
+    logits = np.array(data["logits"])
+    probabilities = softmax(logits)
     ranked = probabilities[by_rank(probabilities)]
     masks, good = [], []
     for run in data["runs"]:
@@ -134,12 +138,15 @@ def oracle_top_p(data: Data) -> Verdict:
         kept = np.unpackbits(np.frombuffer(bytes.fromhex(run["mask"]), np.uint8), count=len(ranked)).astype(bool)
         prefix = bool((np.sort(probabilities[kept])[::-1] == ranked[:smallest]).all()) if kept.sum() == smallest else False
         # the mass is kept to nine digits
-        good.append(prefix and run["kept"] == smallest and abs(run["mass"] - ranked[:smallest].sum()) <= 1e-8)
+        good.append(
+            prefix and run["kept"] == smallest and 0 < run["mass"] <= ranked[:smallest].sum() + 1e-8 <= run["mass"] + 2e-8
+        )
         masks.append(kept)
-    subset = not (masks[0] & ~masks[1]).any() and data["runs"][0]["p"] < data["runs"][1]["p"]
+    subset = not (masks[0] & ~masks[1]).any() and [run["p"] for run in data["runs"]] == [*TOP_PS]
+    whole = logits.shape == (data["vocabulary"],) and plausible(logits) and len(data["head"]) == min(HEAD, len(logits))
     counts = " ⊆ ".join(f"{run['kept']:,}" for run in data["runs"])
     return Verdict(
-        all(good) and subset,
+        all(good) and subset and whole,
         f"kept {counts} tokens, the smallest prefix at {sum(good)} of {len(good)}",
         f"{len(TOP_PS)} of {len(TOP_PS)}, a subset",
     )

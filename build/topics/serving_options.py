@@ -37,9 +37,11 @@ def capture_three_options(lab: Lab) -> Data:
 def oracle_three_options(data: Data) -> Verdict:
     calls = [option["call"] for option in data["options"]]
     differ = [differing(*pair) for pair in combinations(calls, 2)]
+    filled = all(isinstance(call.get(field), str) and call[field] for call in calls for field in DIFFERING)
+    filled = filled and [option["name"] for option in data["options"]] == ["Ollama", "litellm", "vLLM"]
     named = sorted(set().union(*differ))
     return Verdict(
-        len(calls) == 3 and set().union(*calls) == set(FIELDS) and all(fields == DIFFERING for fields in differ),
+        filled and set().union(*calls) == set(FIELDS) and all(fields == DIFFERING for fields in differ),
         f"{len(calls)} calls differ in {', '.join(named)}",
         "base_url and model only, every pair",
     )

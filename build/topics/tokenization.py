@@ -46,11 +46,15 @@ def words(text: str, tokens: list[bytes]) -> list[Data]:
     return found
 
 
+def most_pieces(word: Data) -> tuple[int, int]:
+    return word["pieces"], len(word["text"])
+
+
 def capture_pieces(lab: Lab) -> Data:
     pieces = [lab.piece_bytes(token_id) for token_id in lab.ids]
     tiles = [{"text": text, "bytes": piece.hex()} for text, piece in zip(lab.pieces(lab.ids), pieces, strict=True)]
     found = words(lab.sentence, pieces)
-    most = max(found, key=lambda word: (word["pieces"], len(word["text"])))
+    most = max(found, key=most_pieces)
     return {
         "sentence": lab.sentence,
         "sentence_bytes": len(lab.sentence.encode()),
@@ -61,9 +65,12 @@ def capture_pieces(lab: Lab) -> Data:
 
 
 def oracle_pieces(data: Data) -> Verdict:
-    joined, sentence = b"".join(bytes.fromhex(tile["bytes"]) for tile in data["tokens"]), data["sentence"].encode()
+    pieces, sentence = [bytes.fromhex(tile["bytes"]) for tile in data["tokens"]], data["sentence"].encode()
+    joined = b"".join(pieces)
+    whole = joined == sentence and len(sentence) == data["sentence_bytes"]
+    found = words(data["sentence"], pieces) if whole else []
     return Verdict(
-        joined == sentence and len(sentence) == data["sentence_bytes"],
+        whole and data["words"] == len(found) and data["most"] == max(found, key=most_pieces),
         f"{len(data['tokens'])} pieces join to {len(joined)} bytes",
         f"the sentence's {len(sentence)}, byte for byte",
     )
@@ -136,8 +143,14 @@ def oracle_ids(data: Data) -> Verdict:
     ids, size = [token["id"] for token in data["tokens"]], data["vocabulary"]
     within = sum(0 <= token_id < size for token_id in ids)
     same = data["decoded"] == data["sentence"]
+    told = data["highest"] == max(ids) and data["in_first_tenth"] == sum(token_id < size / 10 for token_id in ids)
+    nearby = [one["id"] for one in data["neighbours"]]
+    beside = nearby == list(range(nearby[0], nearby[0] + len(nearby))) and nearby[0] <= data["highest"] <= nearby[-1] < size
+    beside = beside and len(nearby) == min(NEIGHBOURS, size)
+    texts = {one["text"] for one in data["neighbours"] if one["id"] == data["highest"]}
+    named = texts == {token["text"] for token in data["tokens"] if token["id"] == data["highest"]}
     return Verdict(
-        same and within == len(ids) > 0,
+        same and within == len(ids) > 0 and told and beside and named,
         f"decode(encode(s)) {'=' if same else '≠'} s; {within} of {len(ids)} ids inside",
         f"equal, all in 0 … {size - 1:,}",
     )
@@ -214,14 +227,22 @@ def capture_cost(lab: Lab) -> Data:
 
 def oracle_cost(data: Data) -> Verdict:
     rows = data["samples"]
-    kept = sum(row["decoded"] == row["text"] for row in rows)
+    kept = sum(row["decoded"] == row["text"] == SAMPLES.get(row["name"]) for row in rows)
     costs = {row["name"]: len(row["pieces"]) / len(row["text"]) for row in rows}
+    joined = all("".join(row["pieces"]).strip() == row["text"].strip() for row in rows if row["text"].isascii())
     factor = costs[data["dearest"]] / costs[BASELINE]
     true = abs(factor - data["factor"]) < 1e-6 and all(
-        abs(costs[row["name"]] - row["tokens_per_character"]) < 1e-6 for row in rows
+        abs(costs[row["name"]] - row["tokens_per_character"]) < 1e-6
+        and (row["tokens"], row["characters"]) == (len(row["pieces"]), len(row["text"]))
+        for row in rows
     )
     return Verdict(
-        kept == len(rows) == len(SAMPLES) and true and factor >= DEAREST_FACTOR and abs(costs[BASELINE] - data["english"]) < 1e-6,
+        kept == len(rows) == len(SAMPLES)
+        and [*costs] == [*SAMPLES]
+        and true
+        and joined
+        and factor >= DEAREST_FACTOR
+        and abs(costs[BASELINE] - data["english"]) < 1e-6,
         f"{kept} of {len(rows)} round-trip; dearest {factor:.1f} × {BASELINE}",
         f"all, ≥ {DEAREST_FACTOR} ×",
     )

@@ -5,6 +5,7 @@ same where the server holds the very weights of the model in this process. It ne
 """
 
 import copy
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -141,7 +142,10 @@ def oracle_five_ways(data: Data) -> Verdict:
     inside, outside = data["inside"], data["outside"]
     tokens = sum(run["ids"] == inside[0]["ids"] and len(run["ids"]) > 0 for run in inside)
     http = [run["text"].rstrip(UNFINISHED) for run in outside]
-    agree = tokens == len(inside) == 3 and len(outside) == 2
+    agree = tokens == len(inside) == 3 and [run["way"] for run in outside] == [data["label"], "litellm"]
+    agree = agree and [run["way"] for run in inside[:2]] == ["recompute", "KV cache"] and isinstance(data["same_weights"], bool)
+    grown = [text.rstrip(UNFINISHED) for text in data["prefixes"]]
+    agree = agree and grown[0] == "" and len(grown) == STEPS + 1 and all(b.startswith(a) for a, b in pairwise(grown))
     if not data["same_weights"]:  # other weights answer in other words: only the two that ask the same server can be compared
         two = "the same" if http[0] == http[1] else "two"
         same = agree and http[0] == http[1] != ""

@@ -51,7 +51,10 @@ def oracle_slab_or_pages(data: Data) -> Verdict:
     wastes = [-length % page for length in lengths]  # up to the next multiple
     drawn = [len(request["pages"]) * page - sum(request["pages"]) for request in data["requests"]]
     holds = (
-        [sum(request["pages"]) for request in data["requests"]] == lengths
+        [(request["name"], request["tokens"]) for request in data["requests"]] == list(REQUESTS.items())
+        and (page, slab) == (PAGE, SLAB)
+        and all(used == page for request in data["requests"] for used in request["pages"][:-1])
+        and [sum(request["pages"]) for request in data["requests"]] == lengths
         and drawn == wastes
         and max(drawn) < page
         and data["page_waste"] == sum(wastes)
@@ -139,6 +142,7 @@ def oracle_block_table(data: Data) -> Verdict:
     owned = [page for table in data["tables"].values() for page in table]
     shared, requests = len(owned) - len(set(owned)), len(data["sequences"])
     stray = any(any(page) for index, page in enumerate(pages) if index not in owned)
+    stray = stray or {len(page) for page in pages} != {data["page"]} or len(pages) != len(FREE_PAGES)
     return Verdict(
         in_order == requests == len(SEQUENCES) and shared == 0 and not stray,
         f"read back in order: {in_order} of {requests}; pages with two owners: {shared}",
@@ -234,10 +238,15 @@ def oracle_continuous_batching(data: Data) -> Verdict:
     static, continuous = data["static"], data["continuous"]
     same = tokens_of(static) == tokens_of(continuous) == data["lengths"]
     timeless = set(data) == {"lengths", "static", "continuous"}  # slots and steps; no reading of a clock could hide
-    fewer = 0 <= idle(continuous) < idle(static) and len(static) == len(continuous)
+    fewer = 0 <= idle(continuous) < idle(static) and len(static) == len(continuous) == SLOTS
+    # a static batch starts as one; a continuous slot, once idle, has nobody left to wait for
+    starts = {min(slot.index(name) for slot in static if name in slot) for name in data["lengths"]}
+    batches = len(starts) * SLOTS == len(LENGTHS) and data["lengths"] == LENGTHS and len({*map(len, static)}) == 1
+    filled = all(None not in slot[: len(slot) - slot[::-1].index(name)] for slot in continuous for name in {*slot} - {None})
+    filled = filled and len({*map(len, continuous)}) == 1
     total = sum(tokens_of(continuous).values())
     return Verdict(
-        same and timeless and fewer,
+        same and timeless and fewer and batches and filled,
         f"{total} tokens both ways; idle slots {idle(static)} → {idle(continuous)}",
         f"the same {sum(data['lengths'].values())} tokens, fewer idle",
     )

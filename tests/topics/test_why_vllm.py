@@ -26,7 +26,7 @@ def test_pages_hold_any_lengths_and_waste_less_than_one_page_a_request(lengths):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(why_vllm, "REQUESTS", {str(i): length for i, length in enumerate(lengths)})
         data = taken(SLABS)
-    assert_holds(SLABS, data)
+        assert_holds(SLABS, data)
     assert data["page_waste"] < data["page"] * len(lengths)
     assert data["page_waste"] == sum(-length % data["page"] for length in lengths)
 

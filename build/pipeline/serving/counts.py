@@ -53,7 +53,7 @@ def agrees(counted: object, expected: Expected) -> bool:
     """Whether a server's count of a prompt can be true; a count that is not reported is no count."""
     if counted == "not reported":
         return True
-    if not isinstance(counted, int) or isinstance(counted, bool):
+    if not isinstance(counted, int) or isinstance(counted, bool) or not isinstance(expected["exact"], bool):
         return False
     return counted == expected["tokens"] if expected["exact"] else counted >= max(expected["tokens"], 1)
 

@@ -7,6 +7,8 @@ from pipeline.serving.messages import reported
 
 UNFINISHED = "\ufffd"  # what stands for a character that is cut
 WHOLE_SLACK = 1.001  # parts and whole are read off one clock; a thousandth allows for their rounding to microseconds
+THEIRS = (("getting ready", "load_duration"), ("prefill", "prompt_eval_duration"), ("decode", "eval_duration"))
+OURS = ("prefill", "decode", "closing")  # an answer's parts by our own clock; of Ollama's, with the fields they come from
 Run = dict[str, Any]
 
 
@@ -39,10 +41,9 @@ def times(exchange: Exchange) -> tuple[list[dict[str, Any]], float]:
     answer = exchange.answer
     if "total_duration" in answer:  # nanoseconds; a part that took none is left out of the answer
         # of a loaded model, load_duration is what passes before its runner is at hand
-        names = (("getting ready", "load_duration"), ("prefill", "prompt_eval_duration"), ("decode", "eval_duration"))
-        return [{"name": name, "ms": answer.get(key, 0) / 1e6} for name, key in names], answer["total_duration"] / 1e6
+        return [{"name": name, "ms": answer.get(key, 0) / 1e6} for name, key in THEIRS], answer["total_duration"] / 1e6
     first, last = exchange.chunks[0][0], exchange.chunks[-1][0]
-    moments = (("prefill", first), ("decode", last - first), ("closing", exchange.seconds - last))
+    moments = zip(OURS, (first, last - first, exchange.seconds - last), strict=True)
     return [{"name": name, "ms": seconds * 1000} for name, seconds in moments], exchange.seconds * 1000
 
 
@@ -50,7 +51,15 @@ def possible(run: Run) -> bool:
     """Whether an answer's times can be: parts within the whole, chunks in order and before the end."""
     spent = sum(part["ms"] for part in run["parts"])
     arrivals = [chunk["ms"] for chunk in run["chunks"]]
-    in_order = all(0 <= a <= b for a, b in zip(arrivals, [*arrivals[1:], run["seen_ms"]], strict=True))
+    names = tuple(part["name"] for part in run["parts"])
+    ours = (
+        names == OURS
+        and abs(spent - run["whole_ms"]) <= (WHOLE_SLACK - 1) * run["whole_ms"]
+        and run["whole_ms"] == run["seen_ms"]
+    )
+    in_order = (ours or names == tuple(name for name, _ in THEIRS)) and all(
+        0 <= a <= b for a, b in zip(arrivals, [*arrivals[1:], run["seen_ms"]], strict=True)
+    )
     return in_order and 0 < spent <= run["whole_ms"] * WHOLE_SLACK and all(part["ms"] >= 0 for part in run["parts"])
 
 
