@@ -1,6 +1,7 @@
 """Drawing a slide from its capture, in a worker process: no model, no server, no torch."""
 
 import contextlib
+import hashlib
 import json
 import logging
 import multiprocessing
@@ -12,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pipeline.slide import Slide, Verdict, slides_of
+from pipeline.slide import Slide, Verdict, slides_of, to_json
 
 
 def start_worker() -> None:
@@ -52,12 +53,24 @@ def draw_by_id(slide_id: str, capture: Path, verdict: Verdict, figure: Path) -> 
 
 def draw_slide(slide: Slide, capture: dict[str, Any], verdict: Verdict, figure: Path) -> None:
     """Draw the figure of a capture, its provenance strip included, and write it as a PNG."""
+    from pipeline.drawing import seal
     from pipeline.drawing.canvas import Canvas
 
     canvas = Canvas(slide.kind)
     canvas.strip(source_line(slide, capture["provenance"]), f"{verdict.measured} · {verdict.bound}", verdict.holds)
     slide.draw(canvas, capture["data"])  # after the strip, which every step shows
     canvas.save(figure)
+    seal.put(
+        figure,
+        {
+            "slide": slide.id,
+            "capture": hashlib.sha256(to_json(capture).encode()).hexdigest(),
+            "verdict": "holds" if verdict.holds else "fails",
+            "measured": verdict.measured,
+            "bound": verdict.bound,
+            "source": source_line(slide, capture["provenance"]),
+        },
+    )
 
 
 def source_line(slide: Slide, provenance: dict[str, Any]) -> str:

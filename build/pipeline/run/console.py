@@ -199,6 +199,13 @@ class Screen(Watcher):
             if not self.quiet or one.row.failure or one.drift:
                 self.line(f"{slide.number:>2}  {slide.id:<32} {said}")
 
+    def facts(self, name: str, found: dict[str, Any], lines: Sequence[str]) -> None:
+        """What was asked for, whole in the document and line by line for people."""
+        self._document[name] = found
+        if not self.as_json:
+            for line in lines:
+                self.line(line)
+
     def what_changed(self, outcome: Outcome) -> None:
         """How many photographs were taken here, how many agree with the committed ones, and what does not."""
         taken = [row for row in outcome.rows if row.here and row.slide.kind == "photograph"]

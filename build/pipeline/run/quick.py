@@ -24,6 +24,10 @@ def act(asked: argparse.Namespace, screen: Screen, deck: Deck) -> int:
     checked_sentence(asked.sentence)
     if asked.offline:
         os.environ["HF_HUB_OFFLINE"] = "1"
+    if asked.whose:
+        from pipeline.run.whose import whose
+
+        return whose(asked.whose, manifest.read(out), screen)
     if asked.list or asked.verify or asked.redraw or asked.check:
         from pipeline.run import modes
 
