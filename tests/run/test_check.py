@@ -35,7 +35,7 @@ CLOSE = Tolerance(atol=0.01, rtol=0)
     ],
 )
 def test_differences_are_exact_for_tokens_and_within_bounds_for_floats(then, now, found):
-    assert list(differences(then, now, CLOSE)) == found
+    assert list(map(str, differences(then, now, CLOSE))) == found
 
 
 def committed(slide_id: str) -> dict:

@@ -30,7 +30,7 @@ def check(
         except OracleFailure as failure:
             comparison.row.failure = str(failure)
             continue
-        retaken = json.loads(text)
+        retaken = comparison.retaken = json.loads(text)
         comparison.not_comparable = other_source(committed["provenance"], retaken["provenance"])
         if not comparison.not_comparable and not slide.volatile:
             comparison.drift = list(differences(committed["data"], retaken["data"], slide.tolerance))

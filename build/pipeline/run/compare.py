@@ -5,6 +5,7 @@ only keep its claim. A capture of another model, server or sentence cannot be co
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from pipeline.slide import OracleFailure, Slide, Tolerance, assert_holds
@@ -18,7 +19,7 @@ def apart(slide: Slide, committed: Mapping[str, Any], retaken: Mapping[str, Any]
         assert_holds(slide, committed["data"])
     except OracleFailure as failure:
         return [f"the committed capture does not hold ({failure})"]
-    return [] if slide.volatile else list(differences(committed["data"], retaken["data"], slide.tolerance))
+    return [] if slide.volatile else list(map(str, differences(committed["data"], retaken["data"], slide.tolerance)))
 
 
 def other_source(committed: Mapping[str, Any], retaken: Mapping[str, Any]) -> str:
@@ -39,21 +40,40 @@ def label(source: Mapping[str, Any]) -> str:
     return f"{source['name']} (sha256 {source['sha256'][:8]})"
 
 
-def differences(then: Any, now: Any, tolerance: Tolerance, where: str = "") -> Iterator[str]:
-    """Each place where a retaken value differs from the committed one, one line each."""
+@dataclass(frozen=True)
+class Difference:
+    """One place where a retaken value is not the committed one. `bound` says how far a float might have moved."""
+
+    where: str
+    told: str  # what became of it, as a line says it
+    was: Any = ""
+    now: Any = ""
+    bound: str = "equal"
+
+    def __str__(self) -> str:
+        return f"{self.where} {self.told}"
+
+    def cells(self) -> tuple[Any, ...]:
+        """Field, was, is, bound."""
+        return self.where, self.was, self.now if self.now != "" else self.told, self.bound
+
+
+def differences(then: Any, now: Any, tolerance: Tolerance, where: str = "") -> Iterator[Difference]:
+    """Each place where a retaken value differs from the committed one."""
     if isinstance(then, Mapping) and isinstance(now, Mapping):
         for key in sorted(then.keys() | now.keys()):
             if key not in then or key not in now:
-                yield f"{where}.{key} is {'new' if key in now else 'gone'}".lstrip(".")
+                yield Difference(f"{where}.{key}".lstrip("."), "is new" if key in now else "is gone")
             else:
                 yield from differences(then[key], now[key], tolerance, f"{where}.{key}".lstrip("."))
     elif isinstance(then, list) and isinstance(now, list):
         if len(then) != len(now):
-            yield f"{where} has {len(now)} entries, was {len(then)}"
+            yield Difference(where, f"has {len(now)} entries, was {len(then)}", len(then), len(now))
         for index, (a, b) in enumerate(zip(then, now, strict=False)):
             yield from differences(a, b, tolerance, f"{where}[{index}]")
     elif isinstance(then, float | int) and isinstance(now, float | int) and float in (type(then), type(now)):
         if not tolerance.allows(then, now):
-            yield f"{where} is {now:.6g}, was {then:.6g}"
+            bound = f"± {tolerance.atol:g} + {tolerance.rtol:g} × {abs(then):.6g}"
+            yield Difference(where, f"is {now:.6g}, was {then:.6g}", f"{then:.6g}", f"{now:.6g}", bound)
     elif then != now or type(then) is not type(now):
-        yield f"{where} is {now!r}, was {then!r}"
+        yield Difference(where, f"is {now!r}, was {then!r}", then, now)

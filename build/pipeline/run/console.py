@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from pipeline.errors import MissingPart
 from pipeline.keys import scrubbed, without_keys
 from pipeline.run.manifest import Manifest
-from pipeline.run.outcome import SHOWN, Comparison, Outcome, Row, Watcher
+from pipeline.run.outcome import SHOWN, Comparison, Outcome, Row, Watcher, measured, plain_line, row_as_data
 from pipeline.slide import Slide
 from pipeline.text import counted, escaped
 
@@ -182,7 +182,7 @@ class Screen(Watcher):
         """What `--check` found, one line per slide."""
         if self.as_json:
             self._document["slides"] = [
-                row_as_data(one.row) | {"drift": one.drift, "not_comparable": one.not_comparable} for one in found
+                row_as_data(one.row) | {"drift": [*map(str, one.drift)], "not_comparable": one.not_comparable} for one in found
             ]
             return
         for one in found:
@@ -193,7 +193,7 @@ class Screen(Watcher):
                 said = f"holds; not comparable: {one.not_comparable}"
             elif one.drift:
                 more = f" (and {len(one.drift) - SHOWN} more)" if len(one.drift) > SHOWN else ""
-                said = "DRIFT: " + "; ".join(one.drift[:SHOWN]) + more
+                said = "DRIFT: " + "; ".join(map(str, one.drift[:SHOWN])) + more
             else:
                 said = "holds; claim kept" if slide.volatile else "holds; no drift"
             if not self.quiet or one.row.failure or one.drift:
@@ -274,33 +274,3 @@ class Screen(Watcher):
             print(f"error: {error}", file=sys.stderr)
             return error.exit_code
         return code
-
-
-def row_as_data(row: Row) -> dict[str, Any]:
-    verdict = row.verdict
-    return {
-        "number": row.slide.number,
-        "id": row.slide.id,
-        "claim": row.slide.claim,
-        "holds": verdict is not None and verdict.holds,
-        "measured": verdict.measured if verdict else row.failure,
-        "here": row.here.measured if row.here else None,
-        "kept": row.kept,
-        "apart": row.apart,
-        "bound": verdict.bound if verdict else None,
-        "seconds": row.seconds,
-    }
-
-
-def plain_line(row: Row) -> str:
-    if row.verdict is None:
-        return f"{row.slide.number:>2}  {row.slide.id}  FAILS  {row.failure}"
-    return f"{row.slide.number:>2}  {row.slide.id}  holds  {measured(row)} · {row.verdict.bound}"
-
-
-def measured(row: Row) -> str:
-    """What the deck's capture says; beside a timed one that was kept, what this machine said."""
-    if row.verdict is None:
-        return row.failure or ""
-    here = f"; here: {row.here.measured}" if row.kept and row.here and row.slide.volatile else ""
-    return row.verdict.measured + here

@@ -39,6 +39,7 @@ def parser() -> argparse.ArgumentParser:
     mode.add_argument("--redraw", action="store_true", help="draw every figure again from its capture; needs no model")
     mode.add_argument("--verify", action="store_true", help="re-assert every oracle from the captures; needs no model")
     mode.add_argument("--check", action="store_true", help="take every capture again and compare it with the committed one")
+    flags.add_argument("--report", type=Path, metavar="FILE", help="with --check: write what it found as one HTML page")
     mode.add_argument("--whose", type=Path, metavar="PICTURE", help="say which slide, capture and verdict a picture is of")
     mode.add_argument("--list", action="store_true", help="list the slides")
     mode.add_argument("--explain", action="store_true", help="say what is stale and why; do nothing")

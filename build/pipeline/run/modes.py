@@ -10,7 +10,7 @@ from pipeline.command import COMMAND
 from pipeline.errors import BadInput, MissingPart
 from pipeline.lab import Lab
 from pipeline.paths import Out
-from pipeline.run import build, manifest, plan, stamp
+from pipeline.run import build, manifest, plan, report, stamp
 from pipeline.run.check import check
 from pipeline.run.console import Screen
 from pipeline.run.flags import with_the_decks_own_sources
@@ -99,6 +99,9 @@ def check_all(asked: argparse.Namespace, screen: Screen, chosen: Sequence[Slide]
         screen.start(len(chosen), 0)
         compared = check(chosen, session.lab, known, screen.checking)
     screen.comparisons(compared)
+    if asked.report:
+        report.write(asked.report, compared, out)
+        screen.say(f"wrote {asked.report}")
     drifted = [one for one in compared if one.drift or one.row.failure]
     apart = [one for one in compared if one.not_comparable]
     screen.say(f"{len(compared)} captures taken again, {len(drifted)} drifted or failed, {len(apart)} not comparable")

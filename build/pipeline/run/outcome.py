@@ -1,7 +1,9 @@
 """What a run, and what `--check`, found for each slide; and what follows it while it works."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
+from pipeline.run.compare import Difference
 from pipeline.slide import Slide, Verdict
 
 SHOWN = 3  # differences shown for one slide
@@ -57,5 +59,36 @@ class Comparison:
     """What `--check` found for one slide."""
 
     row: Row
-    drift: list[str] = field(default_factory=list)
+    drift: list[Difference] = field(default_factory=list)
     not_comparable: str = ""
+    retaken: dict[str, Any] | None = None  # the capture that was taken now
+
+
+def row_as_data(row: Row) -> dict[str, Any]:
+    verdict = row.verdict
+    return {
+        "number": row.slide.number,
+        "id": row.slide.id,
+        "claim": row.slide.claim,
+        "holds": verdict is not None and verdict.holds,
+        "measured": verdict.measured if verdict else row.failure,
+        "here": row.here.measured if row.here else None,
+        "kept": row.kept,
+        "apart": row.apart,
+        "bound": verdict.bound if verdict else None,
+        "seconds": row.seconds,
+    }
+
+
+def plain_line(row: Row) -> str:
+    if row.verdict is None:
+        return f"{row.slide.number:>2}  {row.slide.id}  FAILS  {row.failure}"
+    return f"{row.slide.number:>2}  {row.slide.id}  holds  {measured(row)} · {row.verdict.bound}"
+
+
+def measured(row: Row) -> str:
+    """What the deck's capture says; beside a timed one that was kept, what this machine said."""
+    if row.verdict is None:
+        return row.failure or ""
+    here = f"; here: {row.here.measured}" if row.kept and row.here and row.slide.volatile else ""
+    return row.verdict.measured + here

@@ -20,6 +20,8 @@ def act(asked: argparse.Namespace, screen: Screen, deck: Deck) -> int:
     """Do one run; return its exit code."""
     if asked.jobs < 1:
         raise BadInput(f"--jobs {asked.jobs}: at least one process is needed")
+    if asked.report and not asked.check:
+        raise BadInput("--report FILE is written by --check: add --check")
     out = where(asked, screen.say)
     checked_sentence(asked.sentence)
     if asked.offline:
