@@ -20,7 +20,7 @@ from pipeline.text import percent, signed
 
 ROW_BOUND = 1e-5  # a float32 softmax over at most 256 positions sums to 1 within a few 1e-7
 AHEAD_BOUND = 1e-4  # the same kernels on the same shapes: earlier positions move by nothing at all, or a few 1e-6
-SHOWN_POSITIONS = 14  # rows and columns shown: more would be too narrow for a token
+SHOWN_POSITIONS = 12  # rows and columns shown: more would be too narrow for a token
 SAMPLE = 12  # ids, spread over the vocabulary, whose logits are kept of both runs at every position
 LABELLED = 5  # of the highest logits
 WIDEST = 300  # pixels of a tile over its dot
@@ -124,17 +124,11 @@ def draw_attention(canvas: Canvas, data: Data) -> None:
     corner = cells[0][count // 2].until(cells[count // 4][-1])
     canvas.box(corner.place(canvas.width("not written yet", TITLE, weight="bold") + PAD, TITLE * TILE), fill=canvas.paper, z=2)
     canvas.put(corner, "not written yet", size=TITLE, weight="bold", color=GREY, align="center")
+    where = f"on {'the token just' if data['one_back'] >= 0.5 else 'one token'} before"
+    said = Line(percent(share, 0), HERO, BLUE, "bold"), Line("of its attention"), Line(where), Line("")
     here = f"layer {data['layer']} of {data['layers']}", f"head {data['head']} of {data['heads']}"
-    what = "on the token just before" if data["one_back"] >= 0.5 else "on one token before"
-    shown = f"the last {count} of {len(pieces)} tokens" if count < len(pieces) else ""
-    lines = (
-        Line(percent(share, 0), HERO, BLUE, "bold"),
-        Line("of its attention"),
-        Line(what),
-        Line(""),
-        *(Line(one, color=GREY) for one in here),
-    )
-    canvas.stack(beside.inset(GAP, 0), *lines, *(Line(one, color=GREY) for one in (*here, shown)))
+    shown = f"the last {count} of {len(pieces)} tokens" if start else ""
+    canvas.stack(beside.inset(GAP, 0), *said, *(Line(one, color=GREY) for one in (*here, shown)))
 
 
 def hatch(canvas: Canvas, cells: list[list[Box]]) -> None:

@@ -35,8 +35,8 @@ def capture_three_ways(lab: Lab) -> Data:
     scores = lab.torch.tensor(logits)[None]  # [1, vocabulary]
     methods: list[Data] = [{"name": "greedy", "drawn": scores.expand(DRAWS, -1).argmax(-1).tolist()}]
     warpers = TemperatureLogitsWarper(TEMPERATURE), TopPLogitsWarper(TOP_P)
-    for salt, (name, warper) in enumerate(zip((f"temperature {TEMPERATURE:g}", f"top-p {TOP_P:g}"), warpers, strict=True), 1):
-        methods.append({"name": name, "drawn": drawn(warper(None, scores), lab.rng(salt))})
+    for salt, (name, draws_by) in enumerate(zip((f"temperature {TEMPERATURE:g}", f"top-p {TOP_P:g}"), warpers, strict=True), 1):
+        methods.append({"name": name, "drawn": drawn(draws_by(None, scores), lab.rng(salt))})
     for salt, (method, warper) in enumerate(zip(methods, (None, *warpers), strict=True), 3):
         method["goes_on"] = continuation(lab, method["drawn"][0], warper, lab.rng(salt))
     return {"logits": logits, "draws": DRAWS, "temperature": TEMPERATURE, "top_p": TOP_P, "methods": methods}

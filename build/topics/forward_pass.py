@@ -23,7 +23,7 @@ from pipeline.slide import Data, Slide, Verdict, run_topic
 from pipeline.text import counted, percent, signed, significant
 
 NORM_BOUND = 1e-3  # float32 sums of a few hundred terms near 20 against float64 leave a few 1e-6; the layer before is 15 off
-SHOWN_POSITIONS = 14  # columns of a heat map: more would be too narrow for a token
+SHOWN_POSITIONS = 11  # columns of a heat map: more would be too narrow for a token
 SHOWN_PARTS = 10  # rows of the anatomy: more would be too low to read
 SMALLEST_SPAN = 4  # the shades span at least this factor: lengths that hardly differ must look alike
 HIGHEST = 3  # logits told by hand
@@ -82,10 +82,9 @@ def shape(numbers: list[int]) -> str:
 def draw_anatomy(canvas: Canvas, data: Data) -> None:
     blocks = [stage for stage in data["stages"] if stage["name"].startswith("block ")]
     held = sum(block["parameters"] for block in blocks)
-    alike = " of one build" if len({block["parameters"] for block in blocks}) == 1 < len(blocks) else ""
     body = canvas.titled(
-        f"{data['total']:,} parameters, {percent(held / data['total'], 0)} of them in {counted(len(blocks), 'block')}{alike}",
-        "What one call runs through and the shapes it hands on; the bar: all parameters, to scale; below it one block, opened.",
+        f"{percent(held / data['total'], 0)} of all parameters sit in the blocks",
+        f"What one call runs through. The bar: {data['total']:,} parameters, to scale. Below it: one of the blocks, opened.",
     )
     chain = stations(data, blocks)
     upper, counts, bar, fan, lower = body.rows(100, BODY * LEADING, 64, 40, ..., gap=GAP / 2)
@@ -218,10 +217,8 @@ def sabotage_hidden(data: Data, lab: Lab) -> Data:
 
 def draw_hidden(canvas: Canvas, data: Data) -> None:
     norms = np.array(data["norms"])  # [layers + 1, n]
-    growth = norms[-1, -1] / norms[0, -1]
-    times = signed(growth, 0 if growth >= 10 else 1)
     body = canvas.titled(
-        f"Layer by layer a token's vector is added to: the last one ends {times} times as long",
+        "Layer by layer, something is added to the token’s vector",
         "Left: how long the last token's vector is after each layer. Right: all tokens; the stronger the blue, the longer.",
     )
     tower, beside = body.columns(..., 700, gap=4 * PAD)
@@ -264,9 +261,10 @@ def draw_lengths(canvas: Canvas, norms: np.ndarray, pieces: list[str], box: Box)
         canvas.put_upright(spot, pieces[position], color=BLUE if position == len(pieces) - 1 else GREY)
     most, place = (int(index) for index in np.unravel_index(norms.argmax(), norms.shape))
     where = f"after layer {most}" if most else "in the token table"
-    canvas.put(head, f"longest: {significant(norms.max())}, token {place + 1}, {where}", size=LABEL, color=GREY)
+    said = f"longest: {significant(norms.max())}, token {place + 1}, {where}"
     if len(shown) < len(pieces):
-        canvas.put(head, f"first, then the last {len(shown) - 1} of {len(pieces)}", size=LABEL, color=GREY, align="right")
+        said = f"the first, then the last {len(shown) - 1} of {len(pieces)} tokens"
+    canvas.put(head, said, size=LABEL, color=GREY)
 
 
 def draw_by_hand(canvas: Canvas, data: Data, box: Box) -> None:

@@ -83,9 +83,8 @@ def draw_stored(canvas: Canvas, data: Data) -> None:
         front = draw_sheets(canvas, lengths, of["query_heads"], room)
         canvas.put(Box(front.x, foot.y, front.w, foot.h), f"{counted(positions, 'token')} →", size=LABEL, color=GREY)
         if name == "keys":
-            canvas.put_upright(
-                Box(front.x - LABEL * LEADING, front.y, LABEL, front.h), f"{of['layers']} layers →", down="center", color=GREY
-            )
+            side = f"{of['layers']} layers →"
+            canvas.text(front.x - LABEL / 2, front.center[1], side, size=LABEL, color=GREY, align="center", upright=True)
     draw_product(canvas, of, positions, data["bytes"], product)
 
 
@@ -94,7 +93,7 @@ def draw_sheets(canvas: Canvas, lengths: np.ndarray, heads: int, room: Box) -> B
     stored = lengths.shape[1]
     depth = 0.3 * room.w / max(heads, stored)  # from one sheet to the next
     behind = max(heads, stored) - 1
-    room = room.inset(LABEL, 0)
+    room = room.columns(1.5 * LABEL, ...)[1]
     front = room.place(room.w - behind * depth, room.h - behind * depth, "left", "bottom")
     for head in reversed(range(behind + 1)):
         sheet = Box(front.x + head * depth, front.y - head * depth, front.w, front.h)

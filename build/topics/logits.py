@@ -63,11 +63,9 @@ def oracle_top_scores(data: Data) -> Verdict:
     shares = np.array(data["probabilities"])
     # a softmax knows differences alone: p / q = e to the power of the scores' difference
     as_scored = np.abs(shares / shares[0] / np.exp(logits[order] - logits[order[0]]) - 1).max() < RATIO_BOUND
-    return Verdict(
-        alike == TOP == len(data["pieces"]) and bool(complete) and bool(as_scored),
-        f"NumPy and torch agree on {alike} of {TOP} places",
-        f"{TOP} of {TOP}, probabilities in the ratios that the scores give",
-    )
+    holds = alike == TOP == len(data["pieces"]) and bool(complete) and bool(as_scored)
+    bound = f"{TOP} of {TOP}, probabilities in the ratios that the scores give"
+    return Verdict(holds, f"NumPy and torch agree on {alike} of {TOP} places", bound)
 
 
 def sabotage_top_scores(data: Data, lab: Lab) -> Data:
@@ -230,12 +228,12 @@ def draw_lens(canvas: Canvas, data: Data) -> None:
     rows, last, layers = data["rows"], data["rows"][-1], len(data["rows"]) - 1
     since = next(row["layer"] for row in rows if all(later["id"] == last["id"] for later in rows[row["layer"] :]))
     if since == layers:
-        finding = f"only the last of {layers} layers puts {quoted(last['text'])} first"
+        finding = f"Only the last of {layers} layers puts {quoted(last['text'])} first"
     else:
         start = f"layer {since} of {layers}" if since else "the start"
         finding = f"{quoted(last['text'])} comes first from {start} on"
     body = canvas.titled(
-        f"Read layer by layer, {finding}",
+        finding,
         "Each layer's state read as if it were the last. A dot: where it ranks the final answer. A tile: its own favourite.",
     )
     tags, chart, _ = body.rows(TAG_ROWS * (TILE * LABEL + GAP), ..., AXIS, gap=GAP)

@@ -118,17 +118,11 @@ def window(data: Data) -> tuple[int, int]:
 
 def draw_merges(canvas: Canvas, data: Data) -> None:
     stages, ids = data["stages"], data["ids"]
-    merges = len(stages) - 1
     start, end = window(data)
     part = "" if end - start == data["bytes"] else f" Drawn: bytes {start + 1} to {end}."
-    how = (
-        f"{counted(merges, 'merge')}, the lowest rank always first, {'makes' if merges == 1 else 'make'}"
-        if merges
-        else "no merge applies, which leaves"
-    )
     body = canvas.titled(
-        f"{quoted(data['word'])} has {counted(data['bytes'], 'byte')}: {how} {counted(len(ids), 'token')}",
-        f"Top to bottom, one merge per row: the neighbours that rank lowest among {data['listed']:,} merges become one.{part}",
+        f"{quoted(data['word'])} is put together from its bytes",
+        f"Each row joins the two neighbours that stand earliest in a list of {data['listed']:,} merges.{part}",
     )
     inside = [(i, stage) for i, stage in enumerate(stages) if i == 0 or start <= spans(stage["pieces"])[stage["at"]][0] < end]
     rows = inside if len(inside) <= MOST_MERGES + 1 else [*inside[:5], None, *inside[-4:]]
@@ -148,7 +142,7 @@ def draw_merges(canvas: Canvas, data: Data) -> None:
     canvas.put(name, "ids", color=GREY)
     for at, _, spot in spread(stages[-1]["pieces"], start, end, middle):
         canvas.put(spot, f"{ids[at]:,}", weight="bold", align="center")
-    canvas.put(rank, "as the tokenizer says", size=LABEL, color=GREY)
+    canvas.put(rank, "as the tokenizer says", color=GREY)
 
 
 def spread(pieces: list[str], start: int, end: int, box: Box) -> list[tuple[int, str, Box]]:

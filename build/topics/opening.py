@@ -12,8 +12,8 @@ import numpy as np
 from pipeline.distributions import by_rank
 from pipeline.drawing.canvas import Canvas
 from pipeline.drawing.charts import Bar, tiles_and_bars
-from pipeline.drawing.layout import BODY, GAP, HERO, LABEL, LEADING, NUMBER, PAD, TILE, TITLE, Box
-from pipeline.drawing.palette import BLUE, FAINT, GREY, INK, PALE, mix
+from pipeline.drawing.layout import BODY, GAP, HERO, LABEL, LEADING, NUMBER, PAD, TILE, TITLE, Box, Share
+from pipeline.drawing.palette import BLUE, FAINT, GREY, INK, PALE, Color, mix
 from pipeline.drawing.sheet import Line
 from pipeline.lab import Lab
 from pipeline.slide import Data, Slide, Verdict, run_topic
@@ -79,12 +79,12 @@ def draw_title(canvas: Canvas, data: Data) -> None:
         "One call, taken apart",
         "Grey was given. Each blue token took one call; the stronger the blue, the surer the model, as the percentage says.",
     )
-    fills = [*[FAINT] * len(given), *(mix(BLUE, 0.12 + 0.88 * step["probability"]) for step in steps)]
+    fills: list[Color] = [*[FAINT] * len(given), *(mix(BLUE, 0.12 + 0.88 * step["probability"]) for step in steps)]
     inks = [*[INK] * len(given), *("white" if step["probability"] > 0.45 else INK for step in steps)]
     canvas.put_tiles(
         body.inset(0, NUMBER),
         [tile["text"] for tile in (*given, *chosen)],
-        rows=4,
+        rows=3,
         size=HERO,
         smallest=BODY,
         gap=GAP,
@@ -138,39 +138,51 @@ def sabotage_one_call(data: Data, lab: Lab) -> Data:
 
 
 def draw_one_call(canvas: Canvas, data: Data) -> None:
-    count, winner = len(data["prompt"]), data["top"][0]
+    winner, best = data["top"][0], [token["probability"] for token in data["top"]]
     body = canvas.titled(
-        f"One call: {count} ids in, one distribution over {data['vocabulary']:,} tokens out",
-        "Left to right: what goes in, the call, the distribution that comes out. Its most probable token is appended.",
+        "Tokens go in, a probability for every token comes out",
+        "Under each token its id. The model is called once; its most probable token joins the input of the next call.",
     )
-    given, call, chances = body.columns(560, 320, ..., gap=100)
-    head, tiles = given.rows(80, ...)
-    canvas.put(head, f"{count} token ids in", weight="bold")
-    boxes = canvas.put_tiles(tiles, [tile["text"] for tile in data["prompt"]], rows=5, size=TITLE, row_gap=66)
-    for box, tile in zip(boxes, data["prompt"], strict=True):
-        label = str(tile["id"])
-        if box and box.w >= canvas.width(label, LABEL, mono=True):
-            canvas.put(box.below(LABEL, GAP), label, size=LABEL, mono=True, color=GREY, align="center")
-    model = canvas.box(call.place(call.w, 240), fill=INK, radius=14)
-    canvas.stack(model, Line("the model", NUMBER, "white", "bold"), Line("called once", color=PALE), align="center")
-    into, out_of = model.inset(-GAP, 0), model.inset(GAP - 100, 0)
-    canvas.arrow(out_of.west, into.west)
+    upper, again = body.rows(..., NUMBER * LEADING)
+    given, call, chances, side = upper.columns(Share(4), Share(2), Share(5), PAD, gap=NUMBER)
+    spots = draw_input(canvas, given, data["prompt"])
+    model = canvas.box(call.place(call.w, 5 * NUMBER), fill=INK, radius=14)
+    canvas.stack(model, Line("the model", NUMBER, "white", "bold"), Line("one call", color=PALE), align="center")
+    canvas.arrow((given.right, model.center[1]), model.inset(-GAP / 2, 0).west)
     canvas.step()
-    canvas.arrow(into.east, out_of.east)
-    head, lanes, rest, again, tail = chances.rows(80, ..., 60, 70, 60)
-    canvas.put(head, "the most probable of all", weight="bold")
-    best = [token["probability"] for token in data["top"]]
-    shown = [Bar(share, percent(share), *(PALE, GREY) if row else (BLUE, BLUE)) for row, share in enumerate(best)]
-    rows = [lane.place(lane.w, 58, "left", "top") for lane in lanes.even_rows(len(best))]
-    tiles_and_bars(canvas, rows, [token["text"] for token in data["top"]], shown, tile=230)
-    others = data["vocabulary"] - len(best)
-    canvas.put(rest, f"and {percent(1 - sum(best))} shared by the other {others:,}", color=GREY)
+    canvas.arrow(model.inset(-GAP / 2, 0).east, (chances.x - GAP / 2, model.center[1]))
+    table, rest = chances.rows(..., TITLE * LEADING, gap=PAD)
+    shown = [Bar(share, percent(share), *(PALE, INK) if row else (BLUE, BLUE)) for row, share in enumerate(best)]
+    lanes = table.even_rows(len(best), gap=PAD)
+    tiles_and_bars(canvas, lanes, [token["text"] for token in data["top"]], shown, tile=4 * NUMBER, size=TITLE)
+    canvas.put(rest, f"{percent(1 - sum(best))} shared by {data['vocabulary'] - len(best):,} others", color=GREY)
     canvas.step()
-    pieces = [*(tile["text"] for tile in data["prompt"][-3:]), winner["text"]]
-    boxes = canvas.put_tiles(tail, pieces, accents=[*[None] * (len(pieces) - 1), BLUE])
-    arrow = again.columns(230, ...)[0].inset(0, GAP / 2)
-    canvas.arrow(arrow.north, arrow.south, color=BLUE)
-    canvas.put(again.columns(140, ...)[1], "append it and call again", color=BLUE)
+    last = next(spot for spot in reversed(spots) if spot)
+    width = min(canvas.tile_width(winner["text"], TITLE), given.w)
+    fits = last.right + GAP + width <= given.right
+    slot = Box(last.right + GAP, last.y, width, last.h) if fits else Box(given.x, last.bottom + TITLE * TILE, width, last.h)
+    canvas.put_tile(slot, winner["text"], size=TITLE, fill=BLUE, color="white")
+    foot = again.center[1]
+    turn = [
+        (chances.right + GAP, lanes[0].center[1]),
+        (side.right, lanes[0].center[1]),
+        (side.right, foot),
+        (slot.center[0], foot),
+    ]
+    canvas.line(turn, color=BLUE, width=5)
+    canvas.arrow(turn[-1], slot.inset(0, -GAP / 2).south, color=BLUE, width=5)
+    label = again.place(canvas.width("append it, and call again", TITLE, weight="bold") + 2 * PAD, again.h)
+    canvas.box(label, fill=canvas.paper, z=2)
+    canvas.put(label, "append it, and call again", size=TITLE, weight="bold", color=BLUE, align="center")
+
+
+def draw_input(canvas: Canvas, box: Box, prompt: list[Data]) -> list[Box | None]:
+    """The tokens that go in, row by row, with the ids that are not too wide for their tiles."""
+    widths = [canvas.tile_width(tile["text"], TITLE) for tile in prompt]
+    ids = [str(tile["id"]) for tile in prompt]
+    under = [told if canvas.width(told, LABEL) <= width else "" for told, width in zip(ids, widths, strict=True)]
+    texts = [tile["text"] for tile in prompt]
+    return canvas.put_tiles(box, texts, rows=4, size=TITLE, gap=GAP, row_gap=TITLE * TILE, under=under)
 
 
 # --- the running example ---

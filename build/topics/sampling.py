@@ -10,8 +10,8 @@ import numpy as np
 
 from pipeline.distributions import by_rank, entropy_bits, plausible, seven_digits, smallest_prefix, softmax
 from pipeline.drawing.canvas import Canvas
-from pipeline.drawing.columns import Column, compared
-from pipeline.drawing.layout import BODY, GAP, LABEL, LEADING, PAD, TILE, TITLE, Box, Share
+from pipeline.drawing.fonts import visible
+from pipeline.drawing.layout import GAP, LABEL, LEADING, PAD, TILE, TITLE, Box, Share
 from pipeline.drawing.palette import BLUE, GREY, INK, PALE
 from pipeline.lab import Lab
 from pipeline.slide import Data, Slide, Verdict, run_topic
@@ -92,23 +92,30 @@ def sabotage_temperature(data: Data, lab: Lab) -> Data:
 
 
 def draw_temperature(canvas: Canvas, data: Data) -> None:
-    readings, near = data["readings"], data["near_zero"]
-    first, last = readings[0], readings[-1]
+    readings = [data["near_zero"], *data["readings"]]
     body = canvas.titled(
-        f"Temperature {first['temperature']} → {last['temperature']}: entropy rises from {first['entropy_bits']:.1f} to "
-        f"{last['entropy_bits']:.1f} bits, the winner stays",
-        "The same logits divided by three temperatures. A bar is a probability; a column is one whole distribution.",
+        f"Hotter: the same winner, but the tail takes {percent(readings[-1]['others'], 0)}",
+        f"Each strip is one whole distribution: the {SHOWN} most probable tokens, then in grey all the others together.",
     )
-    columns = []
-    for reading in readings:
-        title, under = f"temperature {reading['temperature']}", f"entropy {reading['entropy_bits']:.2f} bits"
-        shares = [*reading["probabilities"], reading["others"]]
-        columns.append(Column(title, under, shares, [percent(share) for share in shares]))
-    pieces = [token["text"] for token in data["shown"]]
-    foot = compared(canvas, body, pieces, data["vocabulary"], columns, max(max(column.values) for column in columns))
-    canvas.put_tile(foot.place(foot.w, BODY * TILE), pieces[0], accent=BLUE)
-    winner = f"takes {percent(near['probabilities'][0])} at temperature {near['temperature']:g}: near zero, temperature is greedy"
-    canvas.put(foot.until(body).columns(foot.w, ..., gap=4 * GAP)[1], winner, color=BLUE)
+    winner, others = data["shown"][0]["text"], data["vocabulary"] - SHOWN
+    for reading, row in zip(readings, body.even_rows(len(readings), gap=PAD), strict=True):
+        head, strip = row.rows(TITLE * LEADING, ...)
+        first = reading["probabilities"][0]
+        canvas.put(head, f"temperature {reading['temperature']:g}", size=TITLE, weight="bold")
+        canvas.put(head, f"{reading['entropy_bits']:.1f} bits", size=TITLE, color=GREY, align="right")
+        rest = max(0.0, reading["others"])
+        told = [f"{visible(winner)}  {percent(first)}", *map(percent, reading["probabilities"][1:])]
+        segments(canvas, strip, [*reading["probabilities"], rest], [*told, f"{others:,} others  {percent(rest)}"])
+
+
+def segments(canvas: Canvas, strip: Box, shares: list[float], told: list[str]) -> None:
+    """Shares of one whole from left to right, the first in blue, the last in grey, each with its words where they fit."""
+    colors = [BLUE, *[canvas.tint(BLUE, 0.6)] * (len(shares) - 2), PALE]
+    parts = strip.columns(*(strip.w * share / sum(shares) for share in shares))
+    for part, color, words in zip(parts, colors, told, strict=True):
+        canvas.box(part, fill=color, edge=canvas.paper if part.w > THINNEST else None, radius=0)
+        if part.w > canvas.width(words, LABEL) + GAP:
+            canvas.put(part, words, size=LABEL, color=INK if color == PALE else "white", align="center")
 
 
 # --- top-p ---
@@ -162,10 +169,8 @@ def sabotage_top_p(data: Data, lab: Lab) -> Data:
 
 
 def draw_top_p(canvas: Canvas, data: Data) -> None:
-    small, large = data["runs"]
-    keeps = f"top-p {large['p']:g} keeps {large['kept']:,}"
     body = canvas.titled(
-        f"Top-p {small['p']:g} keeps {small['kept']:,} of {data['vocabulary']:,} tokens, {keeps}",
+        "Top-p keeps the likely few and drops the long tail",
         "Each strip is the whole distribution, most probable first. Blue is kept, grey is dropped, the mark is p.",
     )
     ranked = np.sort(softmax(np.array(data["logits"])))[::-1]

@@ -6,6 +6,7 @@ tokenizer of the model.
 
 import copy
 import re
+from itertools import groupby
 
 from pipeline.drawing.canvas import Canvas
 from pipeline.drawing.charts import Bar, Scale, bars
@@ -90,23 +91,21 @@ def draw_pieces(canvas: Canvas, data: Data) -> None:
         "The model reads pieces, not words",
         "Over the tiles: the sentence as it was written. Each tile is one token; ␣ is a space, part of the token it stands in.",
     )
-    inside = range(most["first"], most["last"] + 1) if most["pieces"] > 1 else range(0)
-    accents = [BLUE if i in inside else None for i in range(len(tiles))]
-    texts = [tile["text"] for tile in tiles]
+    falls_apart, texts = most["pieces"] > 1, [tile["text"] for tile in tiles]
+    accents = [BLUE if falls_apart and most["first"] <= i <= most["last"] else None for i in range(len(tiles))]
     upper, foot = body.rows(..., NUMBER * LEADING)
     above = HERO * LEADING + FAN  # over each row of tiles: the text, and what leads down from it
-    boxes = canvas.put_tiles(
-        upper.rows(above, ...)[1], texts, rows=2, size=HERO, smallest=BODY, gap=GAP, row_gap=above + PAD, accents=accents
-    )
-    shown = [(box, text, accent) for box, text, accent in zip(boxes, texts, accents, strict=True) if box]
-    for top in sorted({box.y for box, _, _ in shown}):
-        draw_cut(canvas, [entry for entry in shown if entry[0].y == top], above)
+    lower = upper.rows(above, ...)[1]
+    boxes = canvas.put_tiles(lower, texts, rows=2, size=HERO, gap=GAP, row_gap=above + PAD, accents=accents)
+    shown = [(box, *rest) for box, *rest in zip(boxes, texts, accents, strict=True) if box]
+    for _, row in groupby(shown, key=lambda entry: entry[0].y):
+        draw_cut(canvas, list(row), above)
     size = f"{counted(data['sentence_bytes'], 'byte')} of text, {counted(len(tiles), 'token')}, nothing lost"
     canvas.put(foot, size, size=TITLE, weight="bold")
 
 
-def draw_cut(canvas: Canvas, row: list[tuple[Box, str, str | None]], above: float) -> None:
-    """Over a row of tiles the text in one piece, and from each cut in it a way down to its tile."""
+def draw_cut(canvas: Canvas, row: list, above: float) -> None:
+    """Over a row of tiles (box, text, accent) the text in one piece, and from each cut in it a way down to its tile."""
     size = row[0][0].h / TILE
     widths = [box.w - size * TILE_RIM for box, _, _ in row]
     x = (row[0][0].x + row[-1][0].right - sum(widths)) / 2
@@ -170,14 +169,15 @@ def sabotage_ids(data: Data, lab: Lab) -> Data:
 def draw_ids(canvas: Canvas, data: Data) -> None:
     tokens, size, highest = data["tokens"], data["vocabulary"], data["highest"]
     body = canvas.titled(
-        f"{counted(len(tokens), 'token')}, {counted(len(tokens), 'id')} in a vocabulary of {size:,}: "
-        f"{data['in_first_tenth']} of {len(tokens)} from its first tenth",
+        "An id is a name, not an amount",
         "Each line leads from a token to the place of its id among all ids. Common pieces, learned first, sit at the left.",
     )
-    upper, ticks, _, words, lower = body.rows(..., 70, GAP, 50, 140)
+    upper, ticks, words, lower = body.rows(..., 70, 2 * BODY, 140)
     scale = Scale(0, size, upper.x, upper.right)
+    canvas.box(upper.place(upper.w / 10, 2 * NUMBER, "left", "bottom"), fill=canvas.tint(BLUE), radius=0, z=0)
+    told = f"{data['in_first_tenth']} of {len(tokens)} in the first tenth"
     pieces, last = [token["text"] for token in tokens], [token["id"] for token in tokens].index(highest)
-    widest = max(canvas.width(f"{token['id']:,}", LABEL) for token in tokens)
+    widest = max(canvas.width(f"{token['id']:,}") for token in tokens)
     gap = max(GAP, widest + GAP - min(canvas.tile_width(piece) for piece in pieces))  # room for the ids under narrow tiles
     accents = [BLUE if i == last else None for i in range(len(tokens))]
     boxes = canvas.put_tiles(upper.inset(0, GAP), pieces, size=NUMBER, smallest=BODY, gap=gap, accents=accents)
@@ -186,14 +186,14 @@ def draw_ids(canvas: Canvas, data: Data) -> None:
         x, y, chosen = scale.at(token["id"]), upper.bottom, token["id"] == highest
         canvas.line([(x, y - 18), (x, y)], color=BLUE, width=4 if chosen else 3, z=3)
         if box:
-            under = box.below(LABEL, GAP)
-            canvas.text(*under.center, f"{token['id']:,}", size=LABEL, color=BLUE if chosen else GREY, align="center")
-            bottom, way = under.inset(0, -GAP).south, canvas.tint(BLUE, 0.4)
-            points = [bottom, (bottom[0], bottom[1] + LABEL), (x, y - 40), (x, y - 18)]
-            canvas.line(points, color=BLUE if chosen else way, width=3 if chosen else 2)
+            under = box.below(BODY, GAP)
+            canvas.text(*under.center, f"{token['id']:,}", color=BLUE if chosen else GREY, align="center")
+            start = under.south[0], under.bottom + GAP
+            points = [start, (start[0], start[1] + LABEL), (x, y - BODY), (x, y - 18)]
+            canvas.line(points, color=BLUE if chosen else canvas.tint(BLUE, 0.4), width=3)
     draw_ticks(canvas, scale, ticks)
-    remark = f"next door to {quoted(pieces[last])}: unrelated pieces, since an id is a name, not an amount"
-    canvas.put(words, remark, color=GREY)
+    canvas.put(words, f"next door to {quoted(pieces[last])}: strangers", size=TITLE, weight="bold")
+    canvas.put(words, told, size=TITLE, weight="bold", color=BLUE, align="right")
     for token, column in zip(data["neighbours"], lower.even_columns(len(data["neighbours"]), gap=14), strict=True):
         accent = BLUE if token["id"] == highest else None
         tile, number = column.rows(70, ...)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from pipeline.drawing.canvas import Canvas
 from pipeline.drawing.charts import THIN
-from pipeline.drawing.layout import GAP, NUMBER, Box
+from pipeline.drawing.layout import GAP, NUMBER, Across, Box
 from pipeline.drawing.palette import BLUE, GREY, INK, PALE
 
 
@@ -47,8 +47,9 @@ def joined(canvas: Canvas, left: Stack, right: Stack) -> None:
         canvas.box(near, fill=color, radius=0)
         canvas.box(far, fill=color, radius=0)
         canvas.area([(near.right, near.y), (far.x, far.y), (far.x, far.bottom), (near.right, near.bottom)], band)
-    for stack, align in ((left, "right"), (right, "left")):
+    for stack in (left, right):
         for row, (part, line, label) in enumerate(zip(stack.parts(), stack.lines(), stack.labels, strict=True)):
+            align: Across = "right" if stack is left else "left"
             canvas.put(line, label, size=NUMBER, weight="bold", color=INK if row else BLUE, align=align)
             if stack is right:
                 canvas.line([part.inset(-GAP / 2, 0).east, line.inset(-GAP / 2, 0).west], color=GREY, width=1.5)
