@@ -1,7 +1,10 @@
-"""Distributions in float64 NumPy, as the oracles compute them: softmax, ranks, nuclei, the chi-square test.
+"""Distributions in float64 NumPy, as the oracles compute them: a norm, softmax, ranks, nuclei, the chi-square test.
 
 Knows no torch: what torch and transformers did is judged against this.
 """
+
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -24,6 +27,14 @@ def seven_digits(values: np.ndarray) -> np.ndarray:
 def softmax(logits: np.ndarray) -> np.ndarray:
     weights = np.exp(logits - logits.max())
     return weights / weights.sum()
+
+
+def normed(state: np.ndarray, norm: Mapping[str, Any]) -> np.ndarray:
+    """RMSNorm (Zhang and Sennrich 2019) or LayerNorm (Ba, Kiros and Hinton 2016), in float64."""
+    if norm["kind"] == "layer":
+        state = state - state.mean()
+    scaled = state / np.sqrt((state**2).mean() + norm["eps"]) * np.array(norm["weight"])
+    return scaled if norm["bias"] is None else scaled + np.array(norm["bias"])
 
 
 def entropy_bits(probabilities: np.ndarray) -> float:

@@ -118,7 +118,7 @@ def draw_attention(canvas: Canvas, data: Data) -> None:
             told = percent(share_of, 0).removesuffix("%")
             if share_of >= 0.01 and canvas.width(told, LABEL) < cell.w - 3 and cell.h > LABEL:
                 canvas.put(cell, told, size=LABEL, align="center", color="white" if share_of > 0.45 else INK)
-    for piece, foot in zip(pieces[start:], Box(grid.x, feet.y, grid.w, feet.h).even_columns(count), strict=True):
+    for piece, foot in zip(pieces[start:], grid.at(feet).even_columns(count), strict=True):
         canvas.put_upright(foot, piece, color=GREY)
     hatch(canvas, cells)
     corner = cells[0][count // 2].until(cells[count // 4][-1])
@@ -219,7 +219,7 @@ def draw_moved(canvas: Canvas, data: Data, box: Box) -> None:
     names, columns = box.columns(190, ..., gap=GAP)
     lanes = columns.even_rows(3, gap=GAP)
     for name, lane in zip(("before", "scores", "after"), lanes, strict=True):
-        canvas.put(Box(names.x, lane.y, names.w, lane.h), name, size=LABEL, color=GREY)
+        canvas.put(names.at(lane), name, size=LABEL, color=GREY)
     for position, *spots in zip(shown, *(lane.even_columns(len(shown), gap=8, most=192) for lane in lanes), strict=True):
         last = position == len(pieces) - 1
         canvas.put_tile(spots[0], pieces[position], size=LABEL, accent=BLUE if last else None)

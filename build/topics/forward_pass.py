@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from pipeline.distributions import IMPLAUSIBLE, by_rank
+from pipeline.distributions import IMPLAUSIBLE, by_rank, normed
 from pipeline.drawing.canvas import Canvas
 from pipeline.drawing.charts import Bar, bars
 from pipeline.drawing.layout import BODY, GAP, LABEL, LEADING, PAD, TILE, TITLE, Box
@@ -97,7 +97,7 @@ def draw_anatomy(canvas: Canvas, data: Data) -> None:
         canvas.stack(box.inset(GAP, 0), *lines, align="center")
         canvas.arrow(left.inset(-GAP).east, box.inset(-GAP).west)
         note = "shares the token table" if number == 3 and data["tied"] else f"{size:,}"
-        canvas.put(Box(box.x, counts.y, box.w, counts.h), note, color=BLUE if blue else GREY, align="center")
+        canvas.put(box.at(counts), note, color=BLUE if blue else GREY, align="center")
     cell = draw_shares(canvas, bar, [size for _, _, size in chain], len(blocks))
     for near, far in (((cell.x, fan.y), (lower.x, fan.bottom)), ((cell.right, fan.y), (lower.right, fan.bottom))):
         canvas.line([near, far], color=canvas.tint(BLUE, 0.4), z=0)
@@ -181,14 +181,6 @@ def capture_hidden(lab: Lab) -> Data:
     }
 
 
-def normed(state: np.ndarray, norm: Data) -> np.ndarray:
-    """RMSNorm (Zhang and Sennrich 2019) or LayerNorm (Ba, Kiros and Hinton 2016), in float64."""
-    if norm["kind"] == "layer":
-        state = state - state.mean()
-    scaled = state / np.sqrt((state**2).mean() + norm["eps"]) * np.array(norm["weight"])
-    return scaled if norm["bias"] is None else scaled + np.array(norm["bias"])
-
-
 def logits_by_hand(data: Data) -> np.ndarray:
     """The logits of the kept rows, from the last hidden state alone; a bias of the output matrix added where there is one."""
     scores = np.array(data["matrix_rows"]) @ normed(np.array(data["last_state"]), data["norm"])
@@ -240,7 +232,7 @@ def draw_tower(canvas: Canvas, lengths: np.ndarray, piece: str, box: Box) -> Non
         color = BLUE if layer == last else canvas.tint(BLUE, 0.5)
         rows.append(Bar(length, significant(length) if told else "", color, BLUE if layer == last else INK))
         if told:
-            name = Box(names.x, lane.y, names.w, lane.h)
+            name = names.at(lane)
             canvas.put(name, f"layer {layer}" if layer else "token table", size=LABEL, color=GREY, align="right")
     bars(canvas, lanes, rows, size=LABEL, rim=0.12, axis=True)
     tile = Box(tower.x, foot.y, min(tower.w, canvas.tile_width(piece, LABEL)), foot.h)

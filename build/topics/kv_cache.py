@@ -81,7 +81,7 @@ def draw_stored(canvas: Canvas, data: Data) -> None:
         canvas.put(head, name, size=TITLE, weight="bold")
         lengths = np.array(data[f"{name[:-1]}_lengths"]).reshape(of["layers"], of["kv_heads"], positions)
         front = draw_sheets(canvas, lengths, of["query_heads"], room)
-        canvas.put(Box(front.x, foot.y, front.w, foot.h), f"{counted(positions, 'token')} →", size=LABEL, color=GREY)
+        canvas.put(front.at(foot), f"{counted(positions, 'token')} →", size=LABEL, color=GREY)
         if name == "keys":
             side = f"{of['layers']} layers →"
             canvas.text(front.x - LABEL / 2, front.center[1], side, size=LABEL, color=GREY, align="center", upright=True)
@@ -182,7 +182,7 @@ def draw_growth(canvas: Canvas, data: Data) -> None:
         tower = canvas.box(column.place(column.w, height, down="bottom"), fill=mix(GREY, 0.22), radius=0)
         canvas.box(tower.place(tower.w, max(added, 4), down="top"), fill=BLUE, radius=0, z=2)
         given = step["tokens"] <= data["sentence_tokens"]
-        canvas.put_upright(Box(column.x, feet.y, column.w, feet.h), step["piece"], color=GREY if given else BLUE)
+        canvas.put_upright(column.at(feet), step["piece"], color=GREY if given else BLUE)
     total, after = steps[-1]["bytes"], f"after {steps[-1]['tokens']:,} tokens"
     measured, computed = beside.rows(Share(3), Share(2), gap=PAD)
     now = Line(f"{significant(each / 1000)} kB", HERO, BLUE, "bold"), Line("for each token", TITLE)

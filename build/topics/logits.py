@@ -86,11 +86,10 @@ def draw_top_scores(canvas: Canvas, data: Data) -> None:
     table, axis, foot = body.rows(..., 2 * LABEL, NUMBER * LEADING, gap=PAD)
     names, dots, between, chances = table.columns(270, Share(4), 300, Share(5), gap=PAD)
     scale = Scale(min(data["median"], scores[-1] - 1), scores[0], dots.x + PAD, dots.right - PAD)
-    ticks = Box(dots.x, axis.y, dots.w, axis.h)
     canvas.line([(dots.x, axis.y), (dots.right, axis.y)], color=PALE)
     for tick in scale.ticks(4):
         canvas.line([(scale.at(tick), axis.y), (scale.at(tick), axis.y + GAP)], color=PALE)
-        canvas.text(scale.at(tick), ticks.center[1] + GAP, signed(tick, 0), size=LABEL, color=GREY, align="center")
+        canvas.text(scale.at(tick), axis.center[1] + GAP, signed(tick, 0), size=LABEL, color=GREY, align="center")
     for row, (name, lane) in enumerate(zip(names.even_rows(DRAWN, gap=PAD), dots.even_rows(DRAWN, gap=PAD), strict=True)):
         x, y = scale.at(scores[row]), lane.center[1]
         canvas.put_tile(name, data["pieces"][row], size=TITLE, accent=None if row else BLUE)
@@ -101,13 +100,9 @@ def draw_top_scores(canvas: Canvas, data: Data) -> None:
     canvas.put(Box(between.x, between.y, between.w, between.h / 2 - GAP), "softmax", weight="bold", align="center", down="bottom")
     rows = [Bar(share, percent(share), PALE if row else BLUE, INK if row else BLUE) for row, share in enumerate(shares)]
     bars(canvas, chances.even_rows(DRAWN, gap=PAD), rows, size=TITLE, rim=0)
-    lead, times = scores[0] - scores[1], shares[0] / shares[1]
-    canvas.put(Box(dots.x, foot.y, dots.w, foot.h), f"{lead:.1f} ahead", size=NUMBER, weight="bold", color=BLUE, align="right")
-    arrow = Box(between.x, foot.y, between.w, foot.h)
-    canvas.arrow(arrow.west, arrow.east, color=BLUE)
-    canvas.put(
-        Box(chances.x, foot.y, chances.w, foot.h), f"{times:.1f} times as probable", size=NUMBER, weight="bold", color=BLUE
-    )
+    canvas.put(dots.at(foot), f"{scores[0] - scores[1]:.1f} ahead", align="right", size=NUMBER, weight="bold", color=BLUE)
+    canvas.arrow(between.at(foot).west, between.at(foot).east, color=BLUE)
+    canvas.put(chances.at(foot), f"{shares[0] / shares[1]:.1f} times as probable", size=NUMBER, weight="bold", color=BLUE)
 
 
 # --- probability by rank ---

@@ -6,18 +6,17 @@ tokenizer of the model.
 
 import copy
 import re
-from itertools import groupby
 
 from pipeline.drawing.canvas import Canvas
 from pipeline.drawing.charts import Bar, Scale, bars
+from pipeline.drawing.cut import cut_into_tiles
 from pipeline.drawing.fonts import quoted
-from pipeline.drawing.layout import BODY, GAP, HERO, LABEL, LEADING, NUMBER, PAD, TILE, TILE_RIM, TITLE, Box, Share
+from pipeline.drawing.layout import BODY, GAP, HERO, LABEL, LEADING, NUMBER, PAD, TILE, TITLE, Box, Share
 from pipeline.drawing.palette import BLUE, GREY, INK, ORANGE, PALE
 from pipeline.lab import Lab
 from pipeline.slide import Data, Slide, Verdict, run_topic
 from pipeline.text import counted
 
-FAN = 90  # pixels between the sentence and its tiles
 NEIGHBOURS = 7  # ids shown side by side in the vocabulary
 DEAREST_FACTOR = 2  # English words run to four or five letters a token; a script with few merges pays one a letter or more
 SAMPLES = {
@@ -91,32 +90,11 @@ def draw_pieces(canvas: Canvas, data: Data) -> None:
         "The model reads pieces, not words",
         "Over the tiles: the sentence as it was written. Each tile is one token; ␣ is a space, part of the token it stands in.",
     )
-    falls_apart, texts = most["pieces"] > 1, [tile["text"] for tile in tiles]
-    accents = [BLUE if falls_apart and most["first"] <= i <= most["last"] else None for i in range(len(tiles))]
     upper, foot = body.rows(..., NUMBER * LEADING)
-    above = HERO * LEADING + FAN  # over each row of tiles: the text, and what leads down from it
-    lower = upper.rows(above, ...)[1]
-    boxes = canvas.put_tiles(lower, texts, rows=2, size=HERO, gap=GAP, row_gap=above + PAD, accents=accents)
-    shown = [(box, *rest) for box, *rest in zip(boxes, texts, accents, strict=True) if box]
-    for _, row in groupby(shown, key=lambda entry: entry[0].y):
-        draw_cut(canvas, list(row), above)
+    inside = range(most["first"], most["last"] + 1) if most["pieces"] > 1 else range(0)
+    cut_into_tiles(canvas, upper, [tile["text"] for tile in tiles], [BLUE if i in inside else None for i in range(len(tiles))])
     size = f"{counted(data['sentence_bytes'], 'byte')} of text, {counted(len(tiles), 'token')}, nothing lost"
     canvas.put(foot, size, size=TITLE, weight="bold")
-
-
-def draw_cut(canvas: Canvas, row: list, above: float) -> None:
-    """Over a row of tiles (box, text, accent) the text in one piece, and from each cut in it a way down to its tile."""
-    size = row[0][0].h / TILE
-    widths = [box.w - size * TILE_RIM for box, _, _ in row]
-    x = (row[0][0].x + row[-1][0].right - sum(widths)) / 2
-    for (box, text, accent), width in zip(row, widths, strict=True):
-        whole = Box(x, box.y - above, width, size * LEADING)
-        bare = text.lstrip(" ")
-        ahead = canvas.width(" " * (len(text) - len(bare)), size, mono=True)  # a wrapped text drops its leading spaces
-        canvas.put(Box(x + ahead, whole.y, width - ahead + 1, whole.h), bare, size=size, mono=True, color=accent or INK)
-        edge = [(whole.x, whole.bottom), (whole.right, whole.bottom), (box.right, box.y), (box.x, box.y)]
-        canvas.area(edge, canvas.tint(accent or PALE, 0.25), edge=canvas.paper)
-        x += width
 
 
 # --- the ids ---
@@ -236,13 +214,10 @@ def oracle_cost(data: Data) -> Verdict:
         and (row["tokens"], row["characters"]) == (len(row["pieces"]), len(row["text"]))
         for row in rows
     )
+    true = true and abs(costs[BASELINE] - data["english"]) < 1e-6
+    whole = kept == len(rows) == len(SAMPLES) and [*costs] == [*SAMPLES]
     return Verdict(
-        kept == len(rows) == len(SAMPLES)
-        and [*costs] == [*SAMPLES]
-        and true
-        and joined
-        and factor >= DEAREST_FACTOR
-        and abs(costs[BASELINE] - data["english"]) < 1e-6,
+        whole and true and joined and factor >= DEAREST_FACTOR,
         f"{kept} of {len(rows)} round-trip; dearest {factor:.1f} × {BASELINE}",
         f"all, ≥ {DEAREST_FACTOR} ×",
     )

@@ -72,7 +72,7 @@ def refused(data) -> None:
 
 def test_a_second_greedy_token_is_refused(lab, captured):
     data = captured(THREE_WAYS, lab)
-    data["methods"][0]["drawn"][17] = data["shown"][1]["id"]
+    data["methods"][0]["drawn"][17] = int(by_rank(np.array(data["logits"]))[1])
     refused(data)
 
 
@@ -116,3 +116,10 @@ def test_extreme_logits_hold_and_are_drawn_whole(lab, spread):
     canvas = Canvas(THREE_WAYS.kind)
     THREE_WAYS.draw(canvas, data)
     assert problems(canvas) == []
+
+
+@pytest.mark.parametrize(("method", "key", "value"), [(0, "rank", 2), (2, "rank", 10**6), (1, "id", -1)])
+def test_a_text_that_does_not_go_on_as_its_method_picks_is_refused(lab, captured, method, key, value):
+    data = captured(THREE_WAYS, lab)
+    data["methods"][method]["goes_on"][0][key] = value
+    refused(data)

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from layout import problems
+from pipeline import distributions
 from pipeline.drawing.canvas import Canvas
 from pipeline.errors import BadInput
 from pipeline.lab import Lab
@@ -105,18 +106,18 @@ def test_the_dropped_layer_is_put_back(gpt2_lab, captured):
 @given(VECTORS, st.floats(-50, 50))
 def test_a_layer_norm_is_blind_to_a_shift_and_has_unit_variance(vector, shift):
     norm = {"kind": "layer", "weight": np.ones(len(vector)), "bias": None, "eps": 0.0}
-    normed = forward_pass.normed(vector, norm)
+    normed = distributions.normed(vector, norm)
     assert normed.mean() == pytest.approx(0, abs=1e-9)
     assert normed.std() == pytest.approx(1)
-    assert forward_pass.normed(vector + shift, norm) == pytest.approx(normed, abs=1e-6)
+    assert distributions.normed(vector + shift, norm) == pytest.approx(normed, abs=1e-6)
 
 
 @given(VECTORS, st.floats(0.1, 50))
 def test_an_rms_norm_is_blind_to_a_factor_and_keeps_the_direction(vector, factor):
     norm = {"kind": "rms", "weight": np.ones(len(vector)), "bias": None, "eps": 0.0}
-    normed = forward_pass.normed(vector, norm)
+    normed = distributions.normed(vector, norm)
     assert (normed**2).mean() == pytest.approx(1)
-    assert forward_pass.normed(vector * factor, norm) == pytest.approx(normed)
+    assert distributions.normed(vector * factor, norm) == pytest.approx(normed)
     assert normed * np.linalg.norm(vector) == pytest.approx(vector * np.linalg.norm(normed))
 
 
@@ -128,7 +129,7 @@ def test_a_norm_by_hand_is_torchs(kind, gpt2_lab):
     given_to_it = [torch.from_numpy(values) for values in (weight, bias)[: 2 if kind == "layer" else 1]]
     expected = of_torch(torch.from_numpy(state), (width,), *given_to_it, eps=1e-5).numpy()
     norm = {"kind": kind, "weight": weight, "bias": bias if kind == "layer" else None, "eps": 1e-5}
-    assert forward_pass.normed(state, norm) == pytest.approx(expected, abs=1e-10)
+    assert distributions.normed(state, norm) == pytest.approx(expected, abs=1e-10)
 
 
 @pytest.mark.parametrize("spread", [0.0, 1e-3, 5.0])
@@ -145,7 +146,7 @@ def test_the_whole_vocabulary_computed_by_hand_is_the_models(which, request, cap
     chosen = request.getfixturevalue(which)
     data, parts = captured(HIDDEN, chosen), anatomy(chosen)
     matrix = parts.head.weight.detach().double().numpy()  # [vocabulary, width]
-    by_hand = matrix @ forward_pass.normed(np.array(data["last_state"]), data["norm"])
+    by_hand = matrix @ distributions.normed(np.array(data["last_state"]), data["norm"])
     assert np.abs(by_hand - chosen.next_logits(chosen.ids)).max() < forward_pass.NORM_BOUND
 
 

@@ -29,7 +29,7 @@ class Stack:
 
     def lines(self) -> list[Box]:
         """A line of words beside each part, moved down, then up, where they would stand on each other."""
-        height = NUMBER * 1.4
+        height = NUMBER * 1.6
         tops = [part.center[1] - height / 2 for part in self.parts()]
         for row in range(1, len(tops)):
             tops[row] = max(tops[row], tops[row - 1] + height)

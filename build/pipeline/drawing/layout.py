@@ -125,6 +125,10 @@ class Box:
         """The strip of this box's width right over it."""
         return Box(self.x, self.y - gap - height, self.w, height)
 
+    def at(self, row: Box) -> Box:
+        """Where this column crosses a row."""
+        return Box(self.x, row.y, self.w, row.h)
+
     def until(self, other: Box) -> Box:
         """From this box's top left corner to the other's bottom right corner."""
         return Box(self.x, self.y, other.right - self.x, other.bottom - self.y)
