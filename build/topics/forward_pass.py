@@ -13,7 +13,7 @@ import numpy as np
 from pipeline.distributions import IMPLAUSIBLE, by_rank, normed
 from pipeline.drawing.canvas import Canvas
 from pipeline.drawing.charts import Bar, bars
-from pipeline.drawing.layout import BODY, GAP, LABEL, LEADING, PAD, TILE, TITLE, Box
+from pipeline.drawing.layout import BODY, GAP, LABEL, LEADING, NUMBER, PAD, TILE, TITLE, Box
 from pipeline.drawing.palette import BLUE, FAINT, GREY, INK, PALE
 from pipeline.drawing.sheet import Line
 from pipeline.lab import Lab
@@ -210,14 +210,15 @@ def sabotage_hidden(data: Data, lab: Lab) -> Data:
 def draw_hidden(canvas: Canvas, data: Data) -> None:
     norms = np.array(data["norms"])  # [layers + 1, n]
     body = canvas.titled(
-        "Layer by layer, something is added to the token’s vector",
-        "Left: how long the last token's vector is after each layer. Right: all tokens; the stronger the blue, the longer.",
+        "One vector, reworked layer by layer, gives all the scores",
+        "Left: how long the last token’s vector is after each layer. Right: scores from its last one, and the lengths of all.",
     )
-    tower, beside = body.columns(..., 700, gap=4 * PAD)
+    tower, arrow, beside = body.columns(..., 3 * PAD, 700, gap=PAD)
     draw_tower(canvas, norms[:, -1], data["pieces"][-1], tower)
-    grid, table = beside.rows(..., 230, gap=PAD)
-    draw_lengths(canvas, norms, data["pieces"], grid)
+    table, grid = beside.rows(300, ..., gap=2 * PAD)
+    canvas.arrow((arrow.x, body.y + PAD), (arrow.right, body.y + PAD), color=BLUE, width=5)
     draw_by_hand(canvas, data, table)
+    draw_lengths(canvas, norms, data["pieces"], grid)
 
 
 def draw_tower(canvas: Canvas, lengths: np.ndarray, piece: str, box: Box) -> None:
@@ -261,16 +262,16 @@ def draw_lengths(canvas: Canvas, norms: np.ndarray, pieces: list[str], box: Box)
 
 def draw_by_hand(canvas: Canvas, data: Data, box: Box) -> None:
     """The highest logits computed from the last token's last vector, beside the model's own."""
-    head, *lanes = box.rows(LABEL * LEADING, *[...] * HIGHEST, gap=GAP)
-    title, *names = head.columns(..., 130, 130)
-    canvas.put(title, "logits from its top vector", size=LABEL, weight="bold")
-    for spot, name in zip(names, ("by hand", "model"), strict=True):
-        canvas.put(spot, name, size=LABEL, color=GREY, align="right")
+    head, *lanes = box.rows(BODY * LEADING, *[...] * HIGHEST, gap=GAP)
+    columns = ..., 170, NUMBER, 170
+    for spot, name in zip(head.columns(*columns), ("its scores", "by hand", "", "model"), strict=True):
+        canvas.put(spot, name, weight="bold" if spot.x == head.x else "regular", align="left" if spot.x == head.x else "right")
     for lane, piece, *values in zip(lanes, data["candidates"], logits_by_hand(data), data["model_logits"], strict=False):
-        tile, *spots = lane.columns(..., 130, 130)
-        canvas.put_tile(tile.place(min(tile.w, canvas.tile_width(piece)), min(tile.h, BODY * TILE), "left"), piece)
-        for spot, value in zip(spots, values, strict=True):
-            canvas.put(spot, signed(value), align="right")
+        tile, by_hand, equal, model = lane.columns(*columns)
+        canvas.put_tile(tile.place(min(tile.w, canvas.tile_width(piece, TITLE)), tile.h, "left"), piece, size=TITLE)
+        canvas.put(equal, "≈" if len(set(map(signed, values))) > 1 else "=", size=NUMBER, color=GREY, align="right")
+        for spot, value in zip((by_hand, model), values, strict=True):
+            canvas.put(spot, signed(value), size=NUMBER, weight="bold", align="right")
 
 
 SLIDES = [

@@ -21,6 +21,7 @@ from pipeline.text import percent
 
 RUNNERS_UP = 4  # candidates shown beside each choice
 EXAMPLE_STEPS = 4
+UNDER = 2 * LABEL  # pixels under a row of tiles, for what is written there
 SUM_BOUND = 1e-5  # each probability is kept to six digits, which leaves about 1e-7; raw scores miss by thousands
 
 
@@ -144,7 +145,7 @@ def draw_one_call(canvas: Canvas, data: Data) -> None:
         "Under each token its id. The model is called once; its most probable token joins the input of the next call.",
     )
     upper, again = body.rows(..., NUMBER * LEADING)
-    given, call, chances, side = upper.columns(Share(4), Share(2), Share(5), PAD, gap=NUMBER)
+    given, call, chances, side = upper.columns(Share(5), Share(2), Share(5), PAD, gap=NUMBER)
     spots = draw_input(canvas, given, data["prompt"])
     model = canvas.box(call.place(call.w, 5 * NUMBER), fill=INK, radius=14)
     canvas.stack(model, Line("the model", NUMBER, "white", "bold"), Line("one call", color=PALE), align="center")
@@ -154,14 +155,14 @@ def draw_one_call(canvas: Canvas, data: Data) -> None:
     table, rest = chances.rows(..., TITLE * LEADING, gap=PAD)
     shown = [Bar(share, percent(share), *(PALE, INK) if row else (BLUE, BLUE)) for row, share in enumerate(best)]
     lanes = table.even_rows(len(best), gap=PAD)
-    tiles_and_bars(canvas, lanes, [token["text"] for token in data["top"]], shown, tile=4 * NUMBER, size=TITLE)
+    tiles_and_bars(canvas, lanes, [token["text"] for token in data["top"]], shown, tile=5 * NUMBER, size=TITLE)
     canvas.put(rest, f"{percent(1 - sum(best))} shared by {data['vocabulary'] - len(best):,} others", color=GREY)
     canvas.step()
     last = next(spot for spot in reversed(spots) if spot)
-    width = min(canvas.tile_width(winner["text"], TITLE), given.w)
+    width = min(canvas.tile_width(winner["text"], last.h / TILE), given.w)
     fits = last.right + GAP + width <= given.right
-    slot = Box(last.right + GAP, last.y, width, last.h) if fits else Box(given.x, last.bottom + TITLE * TILE, width, last.h)
-    canvas.put_tile(slot, winner["text"], size=TITLE, fill=BLUE, color="white")
+    slot = Box(last.right + GAP, last.y, width, last.h) if fits else Box(given.x, last.bottom + UNDER, width, last.h)
+    canvas.put_tile(slot, winner["text"], size=last.h / TILE, fill=BLUE, color="white")
     foot = again.center[1]
     turn = [
         (chances.right + GAP, lanes[0].center[1]),
@@ -178,11 +179,11 @@ def draw_one_call(canvas: Canvas, data: Data) -> None:
 
 def draw_input(canvas: Canvas, box: Box, prompt: list[Data]) -> list[Box | None]:
     """The tokens that go in, row by row, with the ids that are not too wide for their tiles."""
-    widths = [canvas.tile_width(tile["text"], TITLE) for tile in prompt]
+    widths = [canvas.tile_width(tile["text"]) for tile in prompt]
     ids = [str(tile["id"]) for tile in prompt]
     under = [told if canvas.width(told, LABEL) <= width else "" for told, width in zip(ids, widths, strict=True)]
     texts = [tile["text"] for tile in prompt]
-    return canvas.put_tiles(box, texts, rows=4, size=TITLE, gap=GAP, row_gap=TITLE * TILE, under=under)
+    return canvas.put_tiles(box, texts, rows=4, size=NUMBER, gap=GAP, row_gap=UNDER, under=under)
 
 
 # --- the running example ---

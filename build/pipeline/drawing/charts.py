@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pipeline.drawing.canvas import Canvas
-from pipeline.drawing.layout import FULL, GAP, LABEL, LEADING, Box, Point
+from pipeline.drawing.layout import BODY, FULL, GAP, LABEL, LEADING, Box, Point
 from pipeline.drawing.palette import BLUE, GREY, PALE, Color
 from pipeline.text import amount, power_of_ten
 
@@ -95,7 +95,7 @@ def tiles_and_bars(
     """A token a lane as a tile of `tile` pixels, the chosen one in blue, its bar behind it; returns the tiles' boxes."""
     halves = [lane.columns(tile, ..., gap=GAP) for lane in lanes]
     for number, ((head, _), piece) in enumerate(zip(halves, pieces, strict=True)):
-        canvas.put_tile(head, piece, accent=BLUE if number == chosen else None)
+        canvas.put_tile(head, piece, size=max(size, BODY), accent=BLUE if number == chosen else None)
     bars(canvas, [rest for _, rest in halves], rows, full=full, size=size)
     return [head for head, _ in halves]
 
