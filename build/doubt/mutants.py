@@ -20,6 +20,7 @@ from doubt.falsify import committed, explained, refuses, sabotages, unexplained
 from pipeline.slide import Data, Slide, Verdict, first_flaw
 
 USELESS = 1e9  # a bound so many times as wide bounds nothing
+FAR = 1000  # a whole number so far off counts nothing that is here
 OPPOSITE: dict[type, type] = {
     ast.Eq: ast.NotEq,
     ast.Lt: ast.GtE,
@@ -59,7 +60,7 @@ def variants(node: ast.AST, module: ModuleType) -> Iterator[ast.AST]:
     elif isinstance(node, ast.Constant | ast.Name):
         value = node.value if isinstance(node, ast.Constant) else getattr(module, node.id, None) if node.id.isupper() else None
         if isinstance(value, int | float) and not isinstance(value, bool):
-            change = (ast.Mult(), USELESS) if isinstance(value, float) else (ast.Add(), 1)
+            change = (ast.Mult(), USELESS) if isinstance(value, float) else (ast.Add(), FAR)
             yield ast.BinOp(node, change[0], ast.Constant(change[1]))
 
 
@@ -100,8 +101,11 @@ def mutants(slide: Slide) -> Iterator[Mutant]:
     module = sys.modules[slide.oracle.__module__]
     functions = reached(slide.oracle, module)
     for name, function in functions.items():
+        dropped = {id(value) for node in judged(function) if isinstance(node, ast.BoolOp) for value in node.values}
         for node in judged(function):
             for after in variants(node, module):
+                if id(node) in dropped and isinstance(after, ast.Constant):
+                    continue  # the condition is dropped from its row already
                 mutated = Swap(node, after).visit(copy_but(function, node))
                 namespace = dict(vars(module))
                 tree = ast.Module([*(one for one in functions.values() if one is not function), mutated], [])
