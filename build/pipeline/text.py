@@ -68,6 +68,12 @@ def kibibytes(count: float) -> str:
     return f"{significant(count / 1024)}{NARROW}KiB"
 
 
+def in_words(count: float) -> str:
+    """29151332352 -> 29.2 billion."""
+    divisor, unit = (1e9, "billion") if count >= 1e9 else (1e6, "million")
+    return f"{count / divisor:,.1f} {unit}"
+
+
 def amount(value: float) -> str:
     """A difference for the eye: 0, 2.13, or 5.4 × 10⁻⁵."""
     return true_minus(f"{value:z.3g}") if value == 0 or 0.01 <= abs(value) < 1000 else scientific(value)

@@ -8,7 +8,6 @@ import copy
 import math
 import statistics
 import time
-from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -22,6 +21,7 @@ from pipeline.drawing.layout import GAP, LABEL, LEADING, NUMBER, TILE, TITLE, Bo
 from pipeline.drawing.palette import BLUE, GREY, INK, ORANGE, PALE, RED
 from pipeline.drawing.sheet import Line
 from pipeline.lab import Lab
+from pipeline.model.counting import operations
 from pipeline.slide import Data, Slide, Verdict, run_topic
 
 SECTION = "The KV cache"
@@ -35,18 +35,6 @@ TIE = 2e-3  # two logits nearer than this may change places: each may move by 1e
 
 
 # --- floating-point operations ---
-
-
-def operations(lab: Lab, call: Callable[[], Any]) -> tuple[int, int, Any]:
-    """The floating-point operations of a call by torch's own counter, in all and in the output matrix; what it returned."""
-    from torch.utils.flop_counter import FlopCounterMode
-
-    with FlopCounterMode(display=False) as counter:
-        returned = call()
-    output = lab.model.get_output_embeddings()
-    name = next(name for name, module in lab.model.named_modules() if module is output)
-    inside = counter.get_flop_counts()[f"{type(lab.model).__name__}.{name}"]
-    return counter.get_total_flops(), sum(inside.values()), returned
 
 
 def capture_operations(lab: Lab) -> Data:

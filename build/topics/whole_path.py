@@ -5,24 +5,29 @@ same where the server holds the very weights of the model in this process. It ne
 """
 
 import copy
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pipeline.drawing.canvas import Canvas
-from pipeline.drawing.layout import BODY_TOP, FULL, MARGIN, TILE, WIDTH, Box
-from pipeline.drawing.palette import BLUE, FAINT, GREY, INK, PALE, mix
+from pipeline.drawing.fonts import literal
+from pipeline.drawing.layout import BODY, GAP, LABEL, LEADING, NUMBER, PAD, TILE, Box, Share
+from pipeline.drawing.palette import BLUE, FAINT, GREY, ORANGE
 from pipeline.lab import Lab
+from pipeline.model.counting import operations
+from pipeline.serving.best import BOUND, first_fault, gaps, ties
 from pipeline.slide import Data, Slide, Verdict, run_topic
+from pipeline.text import counted, in_words
 
 if TYPE_CHECKING:
     from pipeline.serving.server import Server
 
 STEPS = 8
 BEST = 5  # log-probabilities that a server is asked for at each step
-BOUND = 0.05  # of |Δ log p|; MEASURE
-PIECE = 36  # text height in the rows
+PIECE = 38  # text height in the rows
+COLUMNS = (330, ..., 600)  # pixels: who answers, the answer, its cost
 UNFINISHED = "\ufffd"  # a text cut inside a character ends in this; who leaves it off and who shows it differs
 
 
@@ -40,6 +45,16 @@ def greedy_generation(lab: Lab, rows: list[list[int]], row: int, use_cache: bool
     return up_to_end(lab, out[row, longest:].tolist())  # a row that ended before its neighbours is padded
 
 
+def greedy(lab: Lab, ids: list[int], cached: bool) -> list[int]:
+    """The greedy continuation by calls of our own, with the cache or from scratch each time; an end token ends it."""
+    run: list[int] = []
+    cache = None
+    while len(run) < STEPS and not lab.loaded.end_ids & set(run):
+        logits, cache = lab.extend(cache, run[-1:] or ids) if cached else (lab.logits(ids + run), None)
+        run.append(int(logits[-1].argmax()))
+    return run
+
+
 def up_to_end(lab: Lab, ids: list[int]) -> list[int]:
     """The ids up to and with the first end token: there every way stops, for the servers do."""
     return next((ids[: i + 1] for i, token_id in enumerate(ids) if token_id in lab.loaded.end_ids), ids)
@@ -50,20 +65,23 @@ def text_of(lab: Lab, ids: list[int]) -> str:
     return lab.tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
 
 
-def over_http(lab: Lab, server: "Server") -> tuple[str, str, str]:
-    """The sentence continued by the server and by litellm in front of it; and how it was asked.
+def over_http(lab: Lab, server: "Server") -> list[Data]:
+    """The sentence continued by the server and by litellm in front of it, with the requests that each took.
 
     litellm asks an Ollama in a conversation only; with our own model in it, whose template adds nothing, that is the same.
     """
     from pipeline.serving import gateway
 
     options: dict[str, Any] = {"max_tokens": STEPS, "temperature": 0}
-    if server.kind != "ollama":
-        direct = server.complete(lab.sentence, **options)
-        return direct.text, gateway.complete(server, lab.sentence, **options).text, direct.path
     conversation = [{"role": "user", "content": lab.sentence}]
-    direct = server.complete(lab.sentence, **options) if same_weights(lab, server) else server.chat(conversation, **options)
-    return direct.text, gateway.chat(server, conversation, **options).text, direct.path
+    chats = server.kind == "ollama"
+    talks = chats and not same_weights(lab, server)
+    direct = server.chat(conversation, **options) if talks else server.complete(lab.sentence, **options)
+    through = gateway.chat(server, conversation, **options) if chats else gateway.complete(server, lab.sentence, **options)
+    return [
+        {"way": server.label, "text": direct.text, "requests": [direct.path]},
+        {"way": "litellm", "text": through.text, "requests": [through.path, *through.lookups]},
+    ]
 
 
 def same_weights(lab: Lab, server: "Server") -> bool:
@@ -112,16 +130,20 @@ def capture_five_ways(lab: Lab) -> Data:
 def five_ways(lab: Lab, server: "Server") -> Data:
     ids = lab.ids
     companions = [ids[: max(1, len(ids) // 2)], ids, ids + lab.completion]  # one shorter, one longer: both get padding
-    runs = {
-        "recompute": up_to_end(lab, lab.greedy(ids, STEPS)),
-        "KV cache": greedy_generation(lab, [ids], 0, use_cache=True),
-        f"batch of {len(companions)}": greedy_generation(lab, companions, 1, use_cache=True),
+    ways = {
+        "recompute": partial(greedy, lab, ids, cached=False),
+        "KV cache": partial(greedy, lab, ids, cached=True),
+        f"batch of {len(companions)}": partial(greedy_generation, lab, companions, 1, use_cache=True),
     }
-    served, through, path = over_http(lab, server)
+    work = {way: operations(lab, call) for way, call in ways.items()}
+    runs = {way: run for way, (_, _, run) in work.items()}
+    outside = over_http(lab, server)
     same = same_weights(lab, server)
-    inside = [
-        {"way": way, "ids": run, "pieces": lab.pieces(run), "text": text_of(lab, run)} for way, run in runs.items()
-    ]  # fmt: skip
+    inside: list[Data] = [
+        {"way": way, "ids": run, "pieces": lab.pieces(run), "text": text_of(lab, run), "operations": work[way][0], "answers": 1}
+        for way, run in runs.items()
+    ]
+    inside[-1]["answers"] = len(companions)
     steps = step_by_step(lab, server, runs["recompute"]) if same else []
     return {
         "sentence": lab.sentence,
@@ -129,9 +151,9 @@ def five_ways(lab: Lab, server: "Server") -> Data:
         "model": lab.loaded.provenance["name"],
         "server": server.provenance,
         "label": server.label,
-        "path": path,
+        "path": outside[0]["requests"][0],
         "inside": inside,
-        "outside": [{"way": server.label, "text": served}, {"way": "litellm", "text": through}],
+        "outside": outside,
         "same_weights": same,
         "prefixes": [text_of(lab, runs["recompute"][:number]) for number in range(STEPS + 1)],
         **({"steps": steps} if any(step["reported"] for step in steps) else {}),
@@ -144,6 +166,7 @@ def oracle_five_ways(data: Data) -> Verdict:
     http = [run["text"].rstrip(UNFINISHED) for run in outside]
     agree = tokens == len(inside) == 3 and [run["way"] for run in outside] == [data["label"], "litellm"]
     agree = agree and [run["way"] for run in inside[:2]] == ["recompute", "KV cache"] and isinstance(data["same_weights"], bool)
+    agree = agree and costs_less(inside)
     grown = [text.rstrip(UNFINISHED) for text in data["prefixes"]]
     agree = agree and grown[0] == "" and len(grown) == STEPS + 1 and all(b.startswith(a) for a, b in pairwise(grown))
     if not data["same_weights"]:  # other weights answer in other words: only the two that ask the same server can be compared
@@ -155,41 +178,22 @@ def oracle_five_ways(data: Data) -> Verdict:
     holds = agree and alike == 5
     if not holds or "steps" not in data:
         return Verdict(holds, measured, bound)
-    fault = first_fault(data)
-    seen = gaps(data)
+    fault = first_fault(outside[0]["way"], data["steps"])
+    seen = gaps(data["steps"])
     told = f"5 of 5 ways the same, |Δ log p| ≤ {max(gap for gap, _, _ in seen):.3f} over {len(seen)} of the best" if seen else ""
     return Verdict(not fault, fault or told, f"the same tokens, |Δ| ≤ {BOUND:g}")
+
+
+def costs_less(inside: list[Data]) -> bool:
+    """Whether the cache saves arithmetic wherever there is a second token to save it on."""
+    recompute, cached = (run["operations"] / run["answers"] for run in inside[:2])
+    return recompute > cached > 0 or (recompute == cached > 0 and len(inside[0]["ids"]) == 1)
 
 
 def says(data: Data, text: str) -> bool:
     """Whether a text is the completion; where two tokens are as good as tied, one of them is as good as the other."""
     whole = data["prefixes"][-1].rstrip(UNFINISHED)
-    return text == whole or any(text.startswith(data["prefixes"][step["step"]]) for step in ties(data))
-
-
-def ties(data: Data) -> list[Data]:
-    """The steps whose two best are nearer to each other than a server's numbers are to ours."""
-    return [step for step in data.get("steps", []) if step["lead"] < BOUND]
-
-
-def gaps(data: Data) -> list[tuple[float, int, str]]:
-    """How far each of the server's best is from float32's, with its step and its text."""
-    return [
-        (abs(pair["server"] - pair["ours"]), step["step"], text) for step in data["steps"] for text, pair in step["best"].items()
-    ]
-
-
-def first_fault(data: Data) -> str:
-    """The first step at which the server does not have the model's numbers, or nothing."""
-    way = data["outside"][0]["way"]
-    for step in data["steps"]:
-        if step["read"] not in (None, step["prefix"]):
-            return f"{way}, step {step['step']}: it read {step['read']} tokens of {step['prefix']}"
-        for text, pair in step["best"].items():
-            if not abs(pair["server"] - pair["ours"]) <= BOUND:
-                return f"{way}, step {step['step']}, {text!r}: |Δ log p| {abs(pair['server'] - pair['ours']):.3f}"
-    compared, reported = len(gaps(data)), sum(step["reported"] for step in data["steps"])
-    return "" if 2 * compared >= reported > 0 else f"{way}: only {compared} of {reported} reported tokens could be compared"
+    return text == whole or any(text.startswith(data["prefixes"][step["step"]]) for step in ties(data.get("steps", [])))
 
 
 def sabotage_five_ways(data: Data, lab: Lab) -> Data:
@@ -204,56 +208,73 @@ def sabotage_five_ways(data: Data, lab: Lab) -> Data:
 
 
 def draw_five_ways(canvas: Canvas, data: Data) -> None:
-    same = data["same_weights"]
-    other = f"Five ways to run one sentence, but {data['server']['name']} holds another model"
-    canvas.titled(
-        "One sentence, five ways to run it, one answer" if same else other,
-        "Above the line: inside this process, token by token. Below it: over HTTP, which hands over text, not tokens.",
-    )
-    canvas.put_tiles(Box(MARGIN, BODY_TOP + 14, FULL.w, 0), data["pieces"], rows=2, size=30)
-    top, step = BODY_TOP + 160, 116.0
-    left, right = 410, WIDTH - MARGIN - 150
-    rows = [(run["way"], data["model"], run["pieces"], None) for run in data["inside"]]
-    where = (f"POST {data['path']}", "to the same address")
-    rows += [(run["way"], place, None, run["text"]) for run, place in zip(data["outside"], where, strict=True)]
-    for number, (way, place, pieces, text) in enumerate(rows):
-        y = top + number * step + (20 if pieces is None else 0)
-        canvas.text(MARGIN, y + 28, way, size=30, weight="bold", valign="baseline", wrap=left - MARGIN - 20, lines=1, smallest=22)
-        canvas.text(MARGIN, y + 67, place, size=22, color=GREY, valign="baseline", wrap=left - MARGIN - 20, lines=1, smallest=22)
-        if pieces is not None:
-            canvas.put_tiles(Box(left, y, right - left, 0), pieces, size=PIECE, fills=[mix(BLUE, 0.18)] * len(pieces))
-        else:
-            draw_text(canvas, text or "(it ends here)", left, y, right - left)
-    line = top + 3 * step - 14
-    canvas.line([(MARGIN, line), (WIDTH - MARGIN, line)], color=PALE, width=1.5)
-    lowest = top + 4 * step + 84
+    same, rows = data["same_weights"], [*data["inside"], *data["outside"]]
+    words = "Five ways to run it, and the same answer every time"
+    if not same:
+        words = f"Five ways to run it, but {data['server']['name']} holds another model"
+    body = canvas.titled(words, how_to_read(data))
+    prompt, table, foot = body.rows(BODY * TILE, ..., 2 * LABEL * LEADING, gap=PAD)
+    canvas.put_tiles(prompt, [*data["pieces"], "…"], size=BODY)
+    lanes = table.even_rows(len(rows), gap=GAP)
+    names, room, costs = table.columns(*COLUMNS, gap=PAD)
+    texts = [literal(run["text"].rstrip(UNFINISHED).lstrip()) or "(it ends here)" for run in rows]
+    size = grid_size(canvas, texts, room.w)
+    for group in [lanes] if same else [lanes[:3], lanes[3:]]:  # one block of letters for each model
+        width = canvas.measure(texts[lanes.index(group[0])], size, mono=True)[0]
+        block = Box(room.x, group[0].y, min(width, room.w), group[-1].bottom - group[0].y)
+        canvas.box(block.inset(-GAP, 0), fill=canvas.tint(BLUE))
+    for run, text, lane in zip(rows, texts, lanes, strict=True):
+        canvas.put(Box(names.x, lane.y, names.w, lane.h), run["way"], weight="bold")
+        canvas.put(Box(room.x, lane.y, room.w, lane.h), text, size=size, mono=True)
+        canvas.step()
+    for run, lane in zip(rows, lanes, strict=True):
+        draw_cost(canvas, run, data["inside"], Box(costs.x, lane.y, costs.w, lane.h))
+    canvas.step()
+    closing, told = foot.columns(..., Share(1.3), gap=PAD)
     if same:
-        bracket(canvas, right + 16, top, lowest, "all five\nthe same")
-        if "steps" in data:
-            canvas.text(left, lowest + 34, closeness(data), size=22, color=GREY, valign="baseline", wrap=right - left, lines=1)
-    else:
-        bracket(canvas, right + 16, top, top + 2 * step + 64, "same\ntokens")
-        bracket(canvas, right + 16, top + 3 * step + 20, lowest, "same\ntext")
+        canvas.put(closing, "Same words. Different bill.", size=NUMBER, weight="bold", color=BLUE)
+    if "steps" in data:
+        canvas.put(told, closeness(data), size=LABEL, color=GREY, align="right", lines=2)
+
+
+def how_to_read(data: Data) -> str:
+    read = "Top three: inside this process. Bottom two: over HTTP. Right: what one answer cost."
+    return f"{read} All five hold the same weights." if data["same_weights"] else read
+
+
+def grid_size(canvas: Canvas, texts: list[str], room: float) -> float:
+    """One size for all texts, so that the same letter stands in the same column."""
+    size: float = PIECE
+    while size > LABEL and max(canvas.measure(text, size, mono=True)[0] for text in texts) > room:
+        size -= 1
+    return size
+
+
+def draw_cost(canvas: Canvas, run: Data, counted_ways: list[Data], box: Box) -> None:
+    """What one answer took: counted operations, in orange what is more than the least; or requests."""
+    mark, label = box.even_rows(2)
+    mark = mark.inset(0, GAP / 2)
+    if "requests" in run:
+        canvas.box(mark, fill=FAINT)
+        canvas.put(mark.inset(GAP, 0), "POST " + ", ".join(run["requests"]), size=LABEL, mono=True)
+        further = ", through one more program" if run["way"] == "litellm" else ""
+        canvas.put(label, counted(len(run["requests"]), "request") + further, size=LABEL)
+        return
+    each = [way["operations"] / way["answers"] for way in counted_ways]
+    mine, pixel = run["operations"] / run["answers"], mark.w / max(each)
+    for length, color in ((mine, ORANGE), (min(each), BLUE)):
+        canvas.box(Box(mark.x, mark.y, length * pixel, mark.h), fill=color)
+    shared = f", weights read once for {run['answers']}" if run["answers"] > 1 else ""
+    canvas.put(label, f"{in_words(mine)} operations{shared}", size=LABEL)
 
 
 def closeness(data: Data) -> str:
     """How near the server's numbers are to ours, in a line."""
-    found, reported = gaps(data), sum(step["reported"] for step in data["steps"])
-    tied = [str(step["step"] + 1) for step in ties(data)]
+    found, reported = gaps(data["steps"]), sum(step["reported"] for step in data["steps"])
+    tied = [str(step["step"] + 1) for step in ties(data.get("steps", []))]
     told = f"Log-probabilities of its best {BEST} at each step: within {max(gap for gap, _, _ in found):.3f} of ours"
     told += f" ({len(found)} of {reported}; the rest are parts of characters)" if len(found) < reported else ""
     return told + (f"; tied at step {', '.join(tied)}" if tied else "")
-
-
-def draw_text(canvas: Canvas, text: str, x: float, y: float, room: float) -> None:
-    """A text as one long tile: over HTTP nobody sees where its tokens begin."""
-    width = min(canvas.tile_width(text, PIECE), room)
-    canvas.put_tile(Box(x, y, width, TILE * PIECE), text, size=PIECE, fill=FAINT, edge=BLUE, color=INK)
-
-
-def bracket(canvas: Canvas, x: float, top: float, bottom: float, text: str) -> None:
-    canvas.line([(x, top), (x + 14, top), (x + 14, bottom), (x, bottom)], color=BLUE, width=3)
-    canvas.text(x + 28, (top + bottom) / 2, text, size=26, color=BLUE, weight="bold")
 
 
 SLIDES = [

@@ -6,6 +6,7 @@ import pytest
 
 from pipeline.lab import Lab
 from pipeline.model import find as find_model
+from pipeline.model.counting import operations
 from pipeline.model.kv import shape
 from pipeline.settings import DEFAULT_SENTENCE
 from small_models import build_llama
@@ -14,7 +15,6 @@ from topics.kv_cost import (
     TIE,
     capture_milliseconds,
     comparable,
-    operations,
     oracle_long_completion,
     oracle_milliseconds,
     oracle_operations,

@@ -55,14 +55,16 @@ def test_a_text_ends_where_generation_would_have_ended(lab):
     assert up_to_end(lab, ids) == ids and text_of(lab, ids) == lab.decode(ids)
 
 
-@pytest.mark.parametrize("sabotage", ["token", "http", "one way less"])
+@pytest.mark.parametrize("sabotage", ["token", "http", "one way less", "a cache that saves nothing"])
 def test_any_way_that_strays_is_refused(taken_here, sabotage):
     data = copy.deepcopy(taken_here)
     if sabotage == "token":
         data["inside"][1]["ids"][-1] += 1
     elif sabotage == "http":
         data["outside"][0]["text"] += "x"
-    else:
+    elif sabotage == "one way less":
         data["inside"].pop()
+    else:
+        data["inside"][1]["operations"] = data["inside"][0]["operations"]
     with pytest.raises(OracleFailure):
         assert_holds(FIVE, data)
