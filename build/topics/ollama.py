@@ -11,11 +11,10 @@ import secrets
 from pipeline.drawing.canvas import Canvas
 from pipeline.drawing.charts import Scale
 from pipeline.drawing.fonts import literal
-from pipeline.drawing.json_panel import draw_json
-from pipeline.drawing.layout import GAP, LABEL, LEADING, TITLE, WIDTH, Across, Box, Share
+from pipeline.drawing.layout import GAP, LABEL, LEADING, NUMBER, PAD, TITLE, WIDTH, Across, Box, Share
 from pipeline.drawing.palette import BLUE, GREY, INK, PALE
 from pipeline.drawing.sheet import Line
-from pipeline.drawing.timeline import draw_axis, draw_chunks, draw_parts, milliseconds
+from pipeline.drawing.timeline import chunks_high, draw_axis, draw_chunks, draw_parts, milliseconds
 from pipeline.errors import MissingPart
 from pipeline.lab import Lab
 from pipeline.serving.client import Exchange, ended, same_model
@@ -24,11 +23,12 @@ from pipeline.serving.dialects import Ollama
 from pipeline.serving.messages import VARIES, model_shown, reported, settle
 from pipeline.serving.timing import UNFINISHED, joined, possible, run_of, what_is_reported
 from pipeline.slide import Data, Slide, Verdict, run_topic
-from pipeline.text import counted, cut
+from pipeline.text import counted
 
 ANSWER_TOKENS, STREAM_TOKENS = 24, 24
 PROMPT_BYTES = 400  # of the prompt that is asked twice: some 80 tokens, which every cache keeps and slow machines read
 SECTION = "{server}, for real"
+WALL, THEIRS = 60, 420  # pixels: the wall between two processes, and the server behind it
 
 
 def ask(lab: Lab, tokens: int, stream: bool = False, begin: str = "") -> tuple[Exchange, Expected]:
@@ -109,53 +109,42 @@ def sabotage_request(data: Data, lab: Lab) -> Data:
 
 
 def draw_request(canvas: Canvas, data: Data) -> None:
-    count = data["completion_tokens"]
-    pieces = counted(count, "token") if count != "not reported" else counted(len(data["text"]), "character")
     body = canvas.titled(
-        f"One HTTP request, one JSON answer: {pieces} from {data['label']}",
-        "Exactly what was sent and what came back. Only ids and times, which differ from call to call, are replaced.",
+        "Now the model answers from another process",
+        "What was posted, and the answer's text; the request and the answer in full are in the evidence.",
     )
-    heads, panels, counts, server = body.rows(TITLE * LEADING, ..., 84, 90, gap=GAP)
-    sent, _, received = panels.columns(730, 84, ..., gap=GAP / 2)
-    canvas.put(heads.columns(received.x - heads.x - GAP, ...)[0], f"We send POST {data['path']}", weight="bold")
-    canvas.put(Box(received.x, heads.y, received.w, heads.h), f"{data['label']} answers", weight="bold")
-    draw_json(canvas, data["request"], sent, size=LABEL)
-    texts = ("response", "message.content", "choices[0].text", "choices[0].message.content")
-    draw_json(canvas, data["answer"], received, accents=texts, size=LABEL)
-    canvas.arrow(sent.inset(-GAP).east, received.inset(-GAP).west)
-    draw_counts(canvas, data, counts)
-    draw_server(canvas, data, server)
+    ours, wall, theirs = body.columns(..., WALL, THEIRS, gap=3 * PAD)
+    sent, received = ours.rows(..., Share(2), gap=2 * PAD)
+    canvas.box(wall, fill=PALE, radius=0)
+    canvas.text(*wall.rows(Share(2), ...)[1].center, "process boundary", size=LABEL, align="center", upright=True)
+    canvas.box(theirs, edge=INK, width=3, radius=16)
+    name, model = Line(data["label"], TITLE, weight="bold"), Line(data["server"]["model"], LABEL, GREY, mono=True)
+    canvas.stack(theirs.inset(PAD), name, model, align="center")
+    head, prompt, options = sent.rows(LABEL * LEADING, ..., LABEL * LEADING)
+    canvas.put(head, f"POST {data['path']}", size=LABEL, mono=True, color=GREY)
+    canvas.put(prompt, f"“{literal(asked_of(data['request']))}”", size=NUMBER, weight="bold", lines=2)
+    canvas.put(options, f"at most {counted(data['max_tokens'], 'token')}, temperature 0", size=LABEL, color=GREY)
+    cross(canvas, prompt, theirs)
+    canvas.step()
+    text, callouts = received.rows(..., (LABEL + TITLE) * LEADING, gap=GAP)
+    canvas.put(text, f"“{literal(data['text'].strip())}”", size=NUMBER, color=BLUE, lines=4)
+    cross(canvas, text, theirs, back=True)
+    canvas.step()
+    named = (("why it stopped", "finish"), ("tokens read", "prompt_tokens"), ("tokens written", "completion_tokens"))
+    for (fact, key), cell in zip(named, callouts.even_columns(len(named), gap=PAD), strict=True):
+        canvas.line([(cell.x, cell.y), (cell.x, cell.bottom)], color=BLUE)
+        canvas.stack(cell.inset(GAP, 0), Line(fact, LABEL, GREY), Line(str(data[key]), TITLE, weight="bold"))
 
 
-def draw_counts(canvas: Canvas, data: Data, box: Box) -> None:
-    """The tokens that went in and came out as one bar, a cell a token."""
-    counts = [(data["prompt_tokens"], "in", PALE, INK), (data["completion_tokens"], "out", BLUE, BLUE)]
-    cell = box.w / max(sum(count for count, *_ in counts if count != "not reported"), 1)
-    head, bar = box.rows(..., 34)
-    x = box.x
-    for count, way, fill, color in counts:
-        known = count != "not reported"
-        name = f"{counted(count, 'token')} {way}" if known else f"tokens {way}: not reported"
-        room = canvas.width(name, LABEL, weight="bold")
-        canvas.text(min(x, box.right - room), head.center[1], name, size=LABEL, color=color, weight="bold")
-        for number in range(count if known else 0):
-            spot = Box(x + number * cell, bar.y, max(cell - (3 if cell > 8 else 0), 1), bar.h)
-            canvas.box(spot, fill=fill, radius=min(4, cell / 4))
-        x += max(cell * count if known else 0, room + GAP)
+def asked_of(request: Data) -> str:
+    """The text that a request holds: a prompt, or what was said last in a conversation."""
+    return request["prompt"] if "prompt" in request else request["messages"][-1]["content"]
 
 
-def draw_server(canvas: Canvas, data: Data, box: Box) -> None:
-    """Which server, which model, which weights: the same line at the same place whatever the server is."""
-    server = data["server"]
-    digest = server["digest"] or "not reported"
-    facts = {
-        "server": server["name"],
-        "version": server["version"] or "not reported",
-        "model": server["model"],
-        "digest": cut(digest.removeprefix("sha256:"), 17),
-    }
-    for (name, value), column in zip(facts.items(), box.even_columns(len(facts), gap=30), strict=True):
-        canvas.stack(column, Line(name, LABEL, GREY), Line(value, weight="bold"), down="bottom")
+def cross(canvas: Canvas, ours: Box, theirs: Box, back: bool = False) -> None:
+    """An arrow through the wall at the middle of our box, to the server or back from it."""
+    ends = (ours.right + GAP, ours.center[1]), (theirs.x - GAP, ours.center[1])
+    canvas.arrow(*(ends[::-1] if back else ends), color=BLUE if back else INK, width=6, z=4)
 
 
 # --- 35 · the same prompt twice ---
@@ -228,20 +217,21 @@ def sabotage_time(data: Data, lab: Lab) -> Data:
 
 def draw_time(canvas: Canvas, data: Data) -> None:
     body = canvas.titled(finding(data), how_to_read(data))
-    runs = data["runs"]
+    runs, twice = data["runs"], len(data["runs"]) == 2
     scale = Scale(0, max(max(run["whole_ms"], run["seen_ms"]) for run in [*runs, {**runs[0], **alone(data)}]), body.x, body.right)
-    twice = len(runs) == 2
-    axis, *lanes, server = body.rows(52, Share(1 if twice else 2), ..., 86, gap=GAP)
+    axis, *lanes = body.rows(2 * LABEL, Share(1 if twice else 2), ..., gap=GAP)
     draw_axis(canvas, scale, axis)
     names = ["Asked first", "Asked again"] if twice else ["Streamed"]
     for lane, name, run in zip(lanes, names, runs, strict=False):
-        head, parts, chunks = lane.rows(TITLE * LEADING, 80, ...)
-        canvas.put(head, name, weight="bold")
+        head, parts, chunks = lane.rows(NUMBER + GAP, ..., chunks_high(2))
+        canvas.put(head, name, size=TITLE, weight="bold")
+        first = f"first word after {milliseconds(run['chunks'][0]['ms'])}"
+        canvas.put(head, first, size=NUMBER, weight="bold", color=BLUE, align="right")
         draw_parts(canvas, run["parts"], scale, parts, "prefill")
-        draw_chunks(canvas, run["chunks"], scale, chunks, rows=2 if twice else 4)
+        draw_chunks(canvas, run["chunks"], scale, chunks, rows=2)
+        canvas.step()
     if not twice:
         draw_unstreamed(canvas, data, scale, lanes[1])
-    draw_server(canvas, data, server)
 
 
 def alone(data: Data) -> Data:
@@ -250,34 +240,30 @@ def alone(data: Data) -> Data:
 
 
 def finding(data: Data) -> str:
-    first, again = data["runs"][0], data["runs"][-1]
-    if data["reported"] == "durations":
-        now, then = milliseconds(again["reading_ms"]), f"{first['reading_ms']:,.0f}"
-        return f"Asked again, the prompt is read in {now} instead of {then}: the server kept its cache"
-    if data["reported"] == "counts":
-        share = f"{again['cached_tokens']} of {again['prompt_tokens']}"
-        return f"Asked again, {share} prompt tokens come out of the server's own cache"
-    arrivals = [chunk["ms"] for chunk in first["chunks"]]
-    return f"The first word comes after {milliseconds(arrivals[0])}, the last after {milliseconds(arrivals[-1])}"
+    if data["reported"] == "nothing":
+        return "Streamed, the first word is there long before the last"
+    return "Asked again, the prompt is not read again"
 
 
 def how_to_read(data: Data) -> str:
-    clock = f"Time runs to the right, by {data['clock']} clock; each tile is one chunk, under the moment it arrived."
+    clock = f"Time runs to the right, by {data['clock']} clock; a tile is a chunk, under the moment it came."
     if data["reported"] == "nothing":
-        return f"{clock} This server reports no cache of prompts."
+        return f"{clock} No cache of prompts is reported."
     said = f", the sentence {data['times_said']} times over" if data["times_said"] > 1 else ""
-    return f"One prompt{said}, asked twice. {clock}"
+    return f"One prompt{said}, sent twice. {clock}"
 
 
 def draw_unstreamed(canvas: Canvas, data: Data, scale: Scale, box: Box) -> None:
     """The same answer asked for without streaming: nothing, then everything."""
-    head, rest = box.rows(TITLE * LEADING + GAP, ...)
+    head, rest = box.rows(NUMBER * LEADING, ...)
     x = scale.at(data["unstreamed_ms"])
-    canvas.put(head, f"Not streamed: nothing for {data['unstreamed_ms']:,.0f} ms, then the same text at once", weight="bold")
-    canvas.line([(rest.x, rest.y), (x, rest.y)], color=GREY, width=3, dashed=True)
-    canvas.line([(x, rest.y - GAP), (x, rest.y + GAP)], width=4)
-    left, right = rest.inset(0, GAP).columns(x - rest.x, ...)
-    early = x < WIDTH * 0.55
+    canvas.put(head, "Not streamed", size=TITLE, weight="bold")
+    first = f"first word after {milliseconds(data['unstreamed_ms'])}"
+    canvas.put(head, first, size=NUMBER, weight="bold", color=GREY, align="right")
+    wait, words = rest.rows(2 * PAD, ..., gap=GAP)
+    canvas.box(Box(wait.x, wait.y, x - wait.x, wait.h), edge=GREY, dashed=True)
+    left, right = words.columns(x - rest.x, ...)
+    early = x < WIDTH / 2
     whole = f"“{literal(data['unstreamed'].strip())}”"
     side: Across = "left" if early else "right"
     canvas.put(right if early else left, whole, size=LABEL, mono=True, align=side, down="top", lines=2)

@@ -8,7 +8,7 @@ from typing import Any
 from pipeline.drawing.canvas import Canvas
 from pipeline.drawing.charts import Scale
 from pipeline.drawing.layout import BODY, GAP, LABEL, LEADING, TILE, Box
-from pipeline.drawing.palette import BLUE, GREY, INK, ORANGE, PALE, mix
+from pipeline.drawing.palette import BLUE, GREY, INK, PALE, mix
 
 Parts = Sequence[dict[str, Any]]  # {"name", "ms"}, one after another
 Chunks = Sequence[dict[str, Any]]  # {"text", "ms"}
@@ -16,7 +16,7 @@ WIDEST = 230  # pixels of a chunk's tile
 
 
 def draw_parts(canvas: Canvas, parts: Parts, scale: Scale, box: Box, accent: str) -> None:
-    """The parts as one bar, the accented one in orange; those too short for their labels have them above, side by side."""
+    """The parts as one bar, the accented one in blue; those too short for their labels have them above, side by side."""
     head, bar = box.rows(LABEL * LEADING, ...)
     start, gap = 0.0, 2 * GAP
     above: list[tuple[str, float, float]] = []  # label, left, width
@@ -25,7 +25,7 @@ def draw_parts(canvas: Canvas, parts: Parts, scale: Scale, box: Box, accent: str
         start += part["ms"]
         spot, lit = Box(x, bar.y, max(w - 2, 1), bar.h), part["name"] == accent
         if w >= 2:
-            canvas.box(spot, fill=ORANGE if lit else mix(BLUE, 0.55) if part["name"] == "decode" else PALE, radius=min(4, w / 4))
+            canvas.box(spot, fill=BLUE if lit else PALE, radius=min(4, w / 4))
         label = f"{part['name']}  {milliseconds(part['ms'])}"
         if w > canvas.width(label, weight="bold") + gap:
             canvas.put(spot, label, color="white" if lit else INK, weight="bold" if lit else "regular", align="center")
@@ -35,7 +35,7 @@ def draw_parts(canvas: Canvas, parts: Parts, scale: Scale, box: Box, accent: str
     limit = box.right
     for label, left, room in reversed(above):
         left = min(left, limit - room)
-        canvas.text(left, head.center[1], label, size=LABEL, color=ORANGE if label.startswith(accent) else GREY)
+        canvas.text(left, head.center[1], label, size=LABEL, color=BLUE if label.startswith(accent) else GREY)
         limit = left - gap
 
 
@@ -52,6 +52,11 @@ def draw_axis(canvas: Canvas, scale: Scale, box: Box) -> None:
             canvas.line([(x, box.bottom - 8), (x, box.bottom + 8)], color=PALE)
             align = "center" if ms else "left"
             canvas.text(x, box.center[1] - 4, f"{ms:,.0f} ms" if ms else "sent", size=LABEL, color=GREY, align=align)
+
+
+def chunks_high(rows: int) -> float:
+    """The pixels that so many rows of chunks take, with the count of those that found no place."""
+    return GAP + rows * (BODY * TILE + GAP / 2) + LABEL * LEADING + GAP
 
 
 def draw_chunks(canvas: Canvas, chunks: Chunks, scale: Scale, box: Box, rows: int = 4) -> None:
