@@ -29,7 +29,7 @@ SECTION = "The KV cache"
 # 0.3 % more work per step for both shapes tried, so ten steps stay within this.
 FLAT = 1.1
 LONGEST_PREFIX = 256  # tokens; here a recompute is several times slower than a cached step, noise is not
-ROUNDS = 5
+ROUNDS = 3
 LONG_COMPLETION = 50
 TIE = 2e-3  # two logits nearer than this may change places: each may move by 1e-3 between the two ways
 
