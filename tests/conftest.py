@@ -27,6 +27,8 @@ HOSTILE_SENTENCES = {
     "long": "The keeper of the bees walked slowly along the wall of the old garden, counting hives as she went. " * 7,
 }
 
+PASS_THROUGH_THE_BROWSER = "test_browser"  # of the tests in a browser, the one file that the fast tier runs too
+
 
 settings.register_profile("fast", deadline=None, max_examples=25)  # a busy machine is no fault of the code's
 settings.register_profile("thorough", deadline=None, max_examples=300)
@@ -39,7 +41,7 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if item.path.parent.name == "slow":
+        if item.path.parent.name == "slow" or (item.path.parent.name == "browser" and item.path.stem != PASS_THROUGH_THE_BROWSER):
             item.add_marker(pytest.mark.slow)
         if together := company(item):
             item.add_marker(pytest.mark.xdist_group(together))

@@ -187,8 +187,8 @@ def draw_milliseconds(canvas: Canvas, data: Data) -> None:
         canvas.dots([(spot, y) for y in spread], size=22, marker="_", z=3)
         middle, number = (spot, scale.at(reading["ratio"])), f"{reading['ratio']:.1f} ×"
         canvas.dots([middle], size=30)
-        label = Box(spot + NUMBER, middle[1], canvas.width(number, NUMBER, weight="bold"), 0).inset(-GAP / 2, -NUMBER / 2)
-        canvas.put(canvas.box(label, fill=canvas.paper, z=2), number, size=NUMBER, weight="bold", color=BLUE, align="center")
+        beside = Box(spot + NUMBER, middle[1], canvas.width(number, NUMBER, weight="bold"), 0).inset(-GAP / 2, -NUMBER / 2)
+        canvas.put(canvas.box(beside, fill=canvas.paper, z=2), number, size=NUMBER, weight="bold", color=BLUE, align="center")
         canvas.text(spot, foot.center[1], f"{reading['prefix']} tokens", weight="bold", align="center")
     canvas.put(Box(names.x, foot.y, names.w, foot.h), "read so far", color=GREY, align="right")
 
