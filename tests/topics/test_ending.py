@@ -8,6 +8,7 @@ from decks import ONE_CALL
 from pipeline.lab import Lab
 from pipeline.settings import COMPLETION_LENGTH
 from pipeline.slide import assert_holds
+from tiers import of_the_slow_tier_but
 
 # The embedded model's completion of each has its first end token at that step.
 ENDS_AT = {
@@ -42,19 +43,19 @@ def ending(loaded_model, served):
     return lab_of
 
 
-@pytest.mark.parametrize("step", ENDS_AT)
+@of_the_slow_tier_but("step", ENDS_AT, 0, 3)
 def test_the_completion_of_each_sentence_ends_at_its_step(ending, step):
     completion, ends = ending(step).completion, ending(step).loaded.end_ids
     assert len(completion) == COMPLETION_LENGTH
     assert next(i for i, token_id in enumerate(completion) if token_id in ends) == step
 
 
-@pytest.mark.parametrize(("step", "name"), TAKEN)
+@of_the_slow_tier_but(("step", "name"), TAKEN, *((step, name) for step, name in TAKEN if step in (0, 3)))
 def test_a_completion_that_ends_by_itself_holds(ending, captured, step, name):
     assert_holds(BY_NAME[name], captured(BY_NAME[name], ending(step)))
 
 
-@pytest.mark.parametrize("step", ENDS_AT)
+@of_the_slow_tier_but("step", ENDS_AT, 0, 3)
 def test_every_way_to_run_such_a_sentence_stops_at_its_end(ending, captured, step):
     lab = ending(step)
     data = captured(BY_NAME["whole_path/five_ways"], lab)
