@@ -13,7 +13,7 @@ import numpy as np
 from pipeline.distributions import IMPLAUSIBLE
 from pipeline.drawing.canvas import Canvas
 from pipeline.drawing.charts import Ruler
-from pipeline.drawing.layout import GAP, LABEL, LEADING, NUMBER, TITLE, Box
+from pipeline.drawing.layout import GAP, LABEL, LEADING, NUMBER, TILE, TITLE, Box
 from pipeline.drawing.palette import BLUE, GREY, INK, ORANGE, PALE, RED
 from pipeline.drawing.sheet import Line
 from pipeline.lab import Lab
@@ -105,17 +105,20 @@ def draw_past(canvas: Canvas, data: Data) -> None:
     kept = min(first, 10)
     side = min(given.w / (kept + STEPS), 60)
     shown = f", {kept} shown" if kept < first else ""
-    head, cells, foot = given.rows(88, ..., 60)
-    canvas.stack(head, Line("the sentence", weight="bold"), Line(f"{first} written{shown}", LABEL, GREY), down="top")
+    parts = LABEL * TILE, LABEL * LEADING, GAP, ..., 60
+    head, under, _, cells, foot = given.rows(*parts)
+    canvas.put(head, "the sentence", weight="bold")
+    canvas.put(under, f"{first} written{shown}", size=LABEL, color=GREY)
     draw_cells(canvas, np.ones((data["shape"]["layers"], kept)), cells, side)
     canvas.put(foot, f"↑ {data['shape']['layers']} layers, one per row", size=LABEL, color=GREY)
     for number, (step, slot) in enumerate(zip(steps, slots, strict=True), 1):
         canvas.step()
         past = np.array(step["changed"])[:, -(kept + number - 1) :] > 0
         written = np.concatenate([past * 2, np.ones((len(past), 1))], axis=1)  # 0 as it was, 1 new, 2 changed
-        head, cells, foot = slot.rows(88, ..., 60)
+        head, under, _, cells, foot = slot.rows(*parts)
         name, piece = f"step {number} +", data["pieces"][first + number - 1]
-        canvas.stack(head, Line(name, weight="bold"), Line(f"{first + number - 1} kept, 1 written", LABEL, GREY), down="top")
+        canvas.put(head, name, weight="bold")
+        canvas.put(under, f"{first + number - 1} kept, 1 written", size=LABEL, color=GREY)
         beside = head.columns(canvas.width(name, weight="bold"), ..., gap=GAP)[1]
         canvas.put_tiles(beside, [piece], size=LABEL, accents=[BLUE])
         draw_cells(canvas, written, cells, side)

@@ -16,7 +16,7 @@ from pipeline.slide import Data, Slide, Verdict, run_topic
 
 FIELDS = ("base_url", "model", "path", "messages", "temperature", "max_tokens")  # in the order drawn
 DIFFERING = set(FIELDS[:2])
-ARROW, CARD = 50, 220  # pixels: height of the room for an arrow, and of what one call fills in
+ARROW, CARD = 40, 256  # pixels: height of the room for an arrow, and of what one call fills in
 SLOTS = 12  # requests in the full batch
 
 
