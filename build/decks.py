@@ -34,6 +34,7 @@ ONE_CALL = Deck(
             "Two ideas, before the code",
             (
                 "why_vllm",
+                "continuous_batching",
                 "quantization",
                 "hosted_or_local",
             ),

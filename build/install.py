@@ -47,6 +47,12 @@ def size_gb(folder: Path) -> float:
     return sum(path.lstat().st_size for path in folder.rglob("*")) / 1e9
 
 
+def put_on_path(folder: Path) -> None:
+    """Let this environment find the pipeline from anywhere, so that a topic runs as a script under PYTHONSAFEPATH too."""
+    for packages in folder.glob("[Ll]ib/**/site-packages"):
+        (packages / "one_call.pth").write_text(f"{BUILD}\n", "utf-8")
+
+
 def main(folder: Path, requirements: list[Path]) -> None:
     python = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
     if not python.exists():
@@ -61,6 +67,7 @@ def main(folder: Path, requirements: list[Path]) -> None:
         note = f" ({GRAPHICS})" if sys.platform == "linux" and listed.parent == BUILD and not index else ""
         said = f"installing what {listed} pins with {'uv' if 'uv' in Path(install[0]).name else 'pip'}{note}"
         stage(said, [*install, "-r", str(listed), "-c", str(BUILD / "constraints.txt")])
+    put_on_path(folder)
     print(f"{folder} is ready: {size_gb(folder):.1f} GB", flush=True)
 
 

@@ -8,10 +8,11 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from pipeline.paths import COMMITTED, REPO, Out
+from pipeline.paths import BUILD, COMMITTED, REPO, Out
 from pipeline.run import manifest
 
 CLOSED = "http://127.0.0.1:9"  # nothing listens there
+REGEN = str(BUILD / "regen_all.py")
 
 
 def elsewhere() -> dict[str, str]:
@@ -48,3 +49,16 @@ def edit(path: Path, change: Callable[[str], str]) -> None:
     after = change(before)
     assert after != before
     path.write_text(after, "utf-8")
+
+
+def ran(command: list[str], **settings) -> subprocess.CompletedProcess:
+    return subprocess.run(command, **{"capture_output": True, "text": True, "env": elsewhere(), "timeout": 300} | settings)
+
+
+def refused(*flags: str, code: int, **settings) -> str:
+    """The one line on stderr of a run that must fail with `code`."""
+    done = ran([sys.executable, REGEN, *flags], timeout=120, **settings)
+    lines = done.stderr.strip().splitlines()
+    assert done.returncode == code, done.stderr
+    assert len(lines) == 1 and lines[0].startswith("error: "), done.stderr
+    return lines[0]

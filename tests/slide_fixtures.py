@@ -2,9 +2,11 @@
 
 import json
 
+import pytest
+
 from pipeline.drawing.canvas import Canvas
 from pipeline.paths import COMMITTED
-from pipeline.slide import Data, Slide, assert_holds
+from pipeline.slide import Data, OracleFailure, Slide, assert_holds
 
 
 def committed(slide: Slide) -> Data:
@@ -21,3 +23,9 @@ def drawn(slide: Slide, data: Data) -> Canvas:
         "some-model · sha256 00000000 · float32 on CPU · sentence 00000000", f"{verdict.measured} · {verdict.bound}", True
     )
     return canvas
+
+
+def refused(slide: Slide, data: Data) -> None:
+    """The slide's oracle must not let this capture pass."""
+    with pytest.raises(OracleFailure):
+        assert_holds(slide, data)

@@ -38,8 +38,6 @@ class Seen(dict):
     def __eq__(self, other: object) -> bool:
         return list(self) is not None and super().__eq__(other)
 
-    __hash__ = None  # type: ignore[assignment]
-
 
 class SeenTexts(list):
     """A list of texts that notes when they are looked at, and not only counted."""
@@ -58,8 +56,6 @@ class SeenTexts(list):
 
     def __eq__(self, other: object) -> bool:
         return list(self) == other
-
-    __hash__ = None  # type: ignore[assignment]
 
 
 def seen(value: Any, log: set[Path], where: Path = ()) -> Any:

@@ -8,6 +8,7 @@ import io
 import os
 import signal
 import sys
+from typing import Any
 
 from pipeline.errors import MissingPart
 
@@ -19,7 +20,7 @@ class Outlet(io.FileIO):
         super().__init__(number, "w", closefd=False)
         self._reported = reported
 
-    def write(self, data) -> int:  # type: ignore[no-untyped-def]
+    def write(self, data: Any, /) -> int:
         try:
             return super().write(data)
         except OSError as error:

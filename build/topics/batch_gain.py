@@ -84,7 +84,7 @@ def draw_throughput(canvas: Canvas, data: Data) -> None:
     runs = data["runs"]
     ratio = {run["batch"]: run["ratio"] for run in runs}
     body = canvas.titled(
-        f"Eight rows at once: {ratio[8]:.1f} times the tokens per second of one row; sixteen: {ratio[16]:.1f} times",
+        f"Eight rows at once give {ratio[8]:.1f} times the tokens per second",
         f"Tokens per second as a multiple of batch 1: bar = median of {data['rounds']} rounds, whisker = worst to best round.",
     )
     chart, foot = body.rows(..., 110)

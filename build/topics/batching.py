@@ -15,7 +15,7 @@ from pipeline.drawing.layout import BODY, GAP, LABEL, LEADING, TILE, Box, Share
 from pipeline.drawing.palette import BLUE, GREY, INK, ORANGE, PALE
 from pipeline.lab import Lab
 from pipeline.slide import Data, Slide, Verdict, run_topic
-from pipeline.text import amount, counted
+from pipeline.text import counted
 
 OTHERS = (  # of three lengths, so that the rows stay ragged whatever the sentence
     "The capital of France is",
@@ -108,8 +108,7 @@ def sabotage_padding(data: Data, lab: Lab) -> Data:
 def draw_padding(canvas: Canvas, data: Data) -> None:
     rows, longest = data["rows"], data["longest"]
     body = canvas.titled(
-        f"{len(rows)} rows of {data['shortest']} to {longest} tokens become one {len(rows)} × {longest} batch: "
-        f"{data['pads']} of its {data['cells']} cells are padding",
+        "Short rows are filled up in front, and the filling is masked",
         "Padding goes in front, so that every row ends in the last column. The mask hides it; positions count from the text.",
     )
     columns = list(range(longest)) if longest <= COLUMNS else [0, None, *range(longest - COLUMNS + 2, longest)]
@@ -214,8 +213,7 @@ def sabotage_same_logits(data: Data, lab: Lab) -> Data:
 def draw_same_logits(canvas: Canvas, data: Data) -> None:
     rows = data["rows"]
     body = canvas.titled(
-        f"Batched with mask and position ids, logits move by {amount(data['careful'])} at most; "
-        f"without them, by {amount(data['careless'])}",
+        "With its mask, a batch answers as each row would alone",
         "Blue: a batch with mask and position ids. Orange: the same batch without them. Both against each row run alone.",
     )
     heads, _, table, foot = body.rows(LABEL * LEADING, 2 * LABEL * LEADING, ..., 2 * LABEL * LEADING)

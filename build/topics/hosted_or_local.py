@@ -52,7 +52,7 @@ def draw_same_call(canvas: Canvas, data: Data) -> None:
     local, hosted = data["local"], data["hosted"]
     differ = differing(local, hosted)
     body = canvas.titled(
-        f"Local or hosted, it is the same call: {len(differ)} of {len(FIELDS)} fields differ",
+        "Local or hosted, it is the same call",
         "Above: where the weights live. Below: the two requests, field by field; what they share is grey.",
     )
     upper, lower = body.rows(206, ..., gap=PAD)

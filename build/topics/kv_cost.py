@@ -83,7 +83,7 @@ def draw_operations(canvas: Canvas, data: Data) -> None:
     divisor, unit = (1e9, "billion") if largest >= 1e9 else (1e6, "million")
     digits = max(0, 2 - len(f"{largest / divisor:.0f}") + 1)
     body = canvas.titled(
-        f"{len(steps)} tokens without the cache: {data['ratio']:.1f} times the arithmetic",
+        "Without the cache, every token costs more than the last",
         f"One pair per token: floating-point operations, counted, in {unit}s. Under each bar, how many tokens went in.",
     )
     head, chart, counts, feet = body.rows(2 * TITLE * LEADING, ..., 44, LABEL * TILE)
@@ -247,14 +247,13 @@ def sabotage_long_completion(data: Data, lab: Lab) -> Data:
 
 def draw_long_completion(canvas: Canvas, data: Data) -> None:
     steps, reach = data["steps"], data["compared"]
-    until = " before they tie" if reach < len(steps) else ""
     body = canvas.titled(
-        f"{reach} tokens with the cache, {reach} without: not one differs{until}",
+        f"{reach} tokens, and the cache changes none{' until two tie' if reach < len(steps) else ''}",
         "Each pair of rows from left to right. Upper row: with the cache. Lower: from scratch at every token.",
     )
     bands, columns = 5, -(-len(steps) // 5)
     for number, band in enumerate(body.even_rows(bands, gap=4 * GAP)):
-        ways = (("with", "cached", BLUE), ("without", "recomputed", GREY))
+        ways = (("with", "cached", BLUE), ("without", "afresh", GREY))
         for (way, name, color), lane in zip(ways, band.even_rows(2, gap=6), strict=True):
             head, rest = lane.columns(150, ...)
             canvas.put(head, name, size=LABEL, weight="bold", color=color)

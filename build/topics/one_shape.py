@@ -215,9 +215,8 @@ def sabotage_both_ways(data: Data, lab: Lab) -> Data:
 
 
 def draw_both_ways(canvas: Canvas, data: Data) -> None:
-    size = len(data["direct"]["text"])
     body = canvas.titled(
-        f"Asked directly or through litellm, the answer is the same: {size} of {size} characters",
+        "Directly or through litellm, the answer is the same",
         "Top: the request that each way really posted, temperature 0. Bottom: the one text that both got back.",
     )
     lanes, face, _, answer = body.rows(..., 56, 32, 130)

@@ -53,10 +53,9 @@ def sabotage_bits_and_bytes(data: Data, lab: Lab) -> Data:
 
 def draw_bits_and_bytes(canvas: Canvas, data: Data) -> None:
     rows = data["rows"]
-    most, least = rows[0], rows[-1]
+    most = rows[0]
     body = canvas.titled(
-        f"{data['parameters']:,} weights take {most['bytes'] / 1e6:,.0f} MB at {most['bits']} bits "
-        f"and {least['bytes'] / 1e6:,.0f} MB at {least['bits']}",
+        "Fewer bits per weight make the same weights smaller",
         "Left: one weight, one box per bit. Right: the whole model. The number of weights is the same in every row.",
     )
     halves = [lane.columns(800, ..., gap=100) for lane in body.even_rows(len(rows), gap=PAD)]

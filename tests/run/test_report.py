@@ -24,7 +24,7 @@ def test_a_report_shows_drift_with_both_figures_and_says_why_the_rest_was_not_co
     drifted.drift = list(differences(drifted.retaken["data"], changed, drifted.row.slide.tolerance))
     apart.not_comparable = "taken from <another> server"
     failed.row.failure = "the oracle said no"
-    report.write(tmp_path / "report.html", [apart, failed, drifted, taken("why_vllm/continuous_batching")], COMMITTED)
+    report.write(tmp_path / "report.html", [apart, failed, drifted, taken("continuous_batching/slots")], COMMITTED)
     page = (tmp_path / "report.html").read_text("utf-8")
     assert "4 captures taken again, 2 drifted or failed, 1 not comparable" in page
     assert "<td>step<td>0.133202<td>0.2<td>± 0.001 + 0.001 × 0.133202" in page

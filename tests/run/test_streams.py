@@ -92,17 +92,23 @@ def test_a_pdf_that_cannot_be_printed_is_reported_even_when_quiet(tmp_path):
     assert "no PDF was printed" in done.stderr and len(done.stderr.splitlines()) == 1
 
 
-@pytest.mark.parametrize("moment", [1, 2, 5, 20, 50, 90])
-def test_ctrl_c_while_modules_are_still_imported_is_one_line(moment):
+UNBEGUN, UNTOUCHED = "nothing was begun", "the last good deck is untouched"
+
+
+@pytest.mark.parametrize(("moment", "said"), [*((moment, UNBEGUN) for moment in (1, 2, 5, 20, 50, 90)), (130, UNTOUCHED)])
+def test_ctrl_c_while_modules_are_still_imported_is_one_line(moment, said):
     script = INTERRUPTED.format(moment=moment, script=REGEN[1])
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
     assert done.returncode == 130
-    assert done.stderr == "error: interrupted; nothing was begun\n"
+    assert done.stderr == f"error: interrupted; {said}\n"
 
 
-def test_a_python_that_adds_no_folder_to_its_path_runs_the_command():
+def test_a_python_that_adds_no_folder_to_its_path_runs_the_command_and_a_topic():
     env = {**elsewhere(), "PYTHONSAFEPATH": "1"}
     assert len(ran("--list", env=env).stdout.splitlines()) == len(ONE_CALL.slides)
+    script = str(BUILD / "topics" / "opening.py")
+    done = subprocess.run([sys.executable, script, "--list"], capture_output=True, text=True, env=env)
+    assert len(done.stdout.splitlines()) == 3, done.stderr
 
 
 def test_a_home_that_cannot_be_written_is_not_mentioned_when_figures_are_drawn(tmp_path):

@@ -1,5 +1,6 @@
 """Answers of other shapes than ours: one line that says what is wrong with them, never an exception's name."""
 
+import itertools
 import json
 
 import pytest
@@ -100,3 +101,39 @@ def test_thoughts_in_a_stream_are_one_line_too(monkeypatch):
     monkeypatch.setattr(Wire, "messages", lambda self, path, body: iter([json.loads(json.dumps(piece))]))
     with FakeServer() as fake, pytest.raises(WireError, match="it thinks"):
         OpenAI(fake.url, MODEL).chat(QUESTION, max_tokens=7, stream=True)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {}, {"message": None, "done": True}, {"message": "text", "response": 1, "done": True},
+        {"choices": [None]}, {"choices": {"a": 1}},
+        {"choices": "text"}, {"choices": [{"finish_reason": "stop", "delta": "text", "message": None}], "usage": 1},
+    ],
+)  # fmt: skip
+def test_an_answer_of_another_shape_is_one_line(answer, monkeypatch):
+    monkeypatch.setattr(Wire, "post", lambda self, path, body: answer)
+    monkeypatch.setattr(Wire, "messages", lambda self, path, body: iter([answer]))
+    for dialect, ask, stream in itertools.product((Ollama, OpenAI), ("complete", "chat"), (False, True)):
+        with pytest.raises(WireError) as caught:
+            question = QUESTION if ask == "chat" else QUESTION[0]["content"]
+            getattr(dialect("http://127.0.0.1:9", MODEL), ask)(question, max_tokens=7, stream=stream)
+        assert "\n" not in str(caught.value) and "http://127.0.0.1:9" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "answer", [{}, {"models": None, "data": None}, {"models": [None], "data": [None]}, {"models": 1, "data": 1}]
+)
+def test_a_list_of_models_of_another_shape_is_one_line(answer, monkeypatch):
+    monkeypatch.setattr(Wire, "get", lambda self, path: answer)
+    for ask in (Ollama("http://127.0.0.1:9", MODEL).tag, OpenAI("http://127.0.0.1:9", MODEL).models):
+        with pytest.raises(WireError):
+            ask()
+
+
+@pytest.mark.parametrize(
+    "said", [{"error": {"message": None, "code": 500}}, {"error": {"code": 1}}, {"error": "so"}, {"error": [1]}]
+)
+def test_an_error_of_any_shape_is_read(said):
+    with pytest.raises(Broken, match=r"reported an error: ."):
+        parsed(json.dumps({"error": said}))

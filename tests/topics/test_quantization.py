@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.slide import OracleFailure, assert_holds, to_json
+from pipeline.slide import assert_holds, to_json
+from slide_fixtures import refused
 from topics import quantization
 
 BYTES, ROUNDING = quantization.SLIDES
@@ -15,11 +16,6 @@ BYTES, ROUNDING = quantization.SLIDES
 
 def taken(slide, lab=None) -> dict:
     return json.loads(to_json(slide.capture(lab)))
-
-
-def refused(slide, data) -> None:
-    with pytest.raises(OracleFailure):
-        assert_holds(slide, data)
 
 
 def test_the_count_is_the_models_own_with_tied_weights_once(lab, gpt2_lab, captured):

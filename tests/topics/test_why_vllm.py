@@ -6,19 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.slide import OracleFailure, assert_holds, to_json
+from pipeline.slide import assert_holds, to_json
+from slide_fixtures import refused
 from topics import why_vllm
 
-SLABS, TABLE, BATCHING = why_vllm.SLIDES
+SLABS, TABLE = why_vllm.SLIDES
 
 
 def taken(slide) -> dict:
     return json.loads(to_json(slide.capture(None)))
-
-
-def refused(slide, data) -> None:
-    with pytest.raises(OracleFailure):
-        assert_holds(slide, data)
 
 
 @given(st.lists(st.integers(1, 64), min_size=1, max_size=8))
@@ -60,31 +56,6 @@ def test_a_page_that_nobody_owns_must_be_empty():
 def test_the_pages_of_a_sequence_are_scattered():
     """Otherwise the card would show nothing."""
     assert all(table != sorted(table) for table in taken(TABLE)["tables"].values())
-
-
-@given(st.lists(st.integers(1, 12), min_size=4, max_size=12).filter(lambda lengths: len(lengths) % 4 == 0))
-def test_continuous_batching_writes_the_same_tokens_and_is_never_worse(lengths):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(why_vllm, "LENGTHS", {chr(65 + i): length for i, length in enumerate(lengths)})
-        data = taken(BATCHING)
-    written = [why_vllm.tokens_of(data[kind]) for kind in ("static", "continuous")]
-    assert written[0] == written[1] == data["lengths"]
-    assert len(data["continuous"][0]) <= len(data["static"][0])
-    assert why_vllm.idle(data["continuous"]) <= why_vllm.idle(data["static"])
-
-
-def test_a_request_that_pauses_is_refused():
-    data = taken(BATCHING)
-    slot = data["continuous"][0]
-    slot[4] = None
-    slot.append("A")
-    for other in data["continuous"][1:]:
-        other.append(None)
-    refused(BATCHING, data)
-
-
-def test_a_reading_of_a_clock_is_refused():
-    refused(BATCHING, {**taken(BATCHING), "seconds": 1.5})
 
 
 @pytest.mark.parametrize("slide", why_vllm.SLIDES, ids=lambda slide: slide.name)

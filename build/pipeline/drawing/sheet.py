@@ -59,11 +59,12 @@ class Sheet:
         self.kind = kind
         self.paper = CONCEPT_PAPER if kind == "concept" else PAPER
         self.figure = Figure(figsize=(WIDTH / 100, HEIGHT / 100), dpi=100, facecolor=self.paper)
-        self._renderer = FigureCanvasAgg(self.figure).get_renderer()
+        canvas = FigureCanvasAgg(self.figure)
+        self._renderer = canvas.get_renderer()
         self.sheet = self.figure.add_axes((0, 0, 1, 1))
         self.sheet.set(xlim=(0, WIDTH), ylim=(HEIGHT, 0))
         self.sheet.axis("off")
-        self._steps = Steps(self.figure)
+        self._steps = Steps(canvas)
 
     def step(self) -> None:
         """End a build step: the page shows what is drawn so far, and the rest at the next key; a picture file shows all."""

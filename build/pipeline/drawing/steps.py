@@ -16,7 +16,7 @@ from PIL import Image, PngImagePlugin
 if TYPE_CHECKING:
     import numpy
     from matplotlib.artist import Artist
-    from matplotlib.figure import Figure
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 CHUNK = b"stEp"  # ancillary and private, as the PNG specification spells it
 BLOCK = 8  # pixels: a cover is opaque by whole blocks, which packs smaller than the outline of every letter
@@ -25,8 +25,8 @@ BLOCK = 8  # pixels: a cover is opaque by whole blocks, which packs smaller than
 class Steps:
     """The marks set in a figure while it is drawn."""
 
-    def __init__(self, figure: Figure):
-        self._figure = figure
+    def __init__(self, canvas: FigureCanvasAgg):
+        self._canvas, self._figure = canvas, canvas.figure
         self._marks: list[set[Artist]] = []
 
     def mark(self) -> None:
@@ -59,8 +59,8 @@ class Steps:
     def _pixels(self) -> numpy.ndarray:
         import numpy as np
 
-        self._figure.canvas.draw()
-        return np.array(self._figure.canvas.buffer_rgba()).view(np.uint32)[..., 0]  # type: ignore[attr-defined]
+        self._canvas.draw()
+        return np.array(self._canvas.buffer_rgba()).view(np.uint32)[..., 0]
 
 
 def cover(step: numpy.ndarray, whole: numpy.ndarray) -> bytes:

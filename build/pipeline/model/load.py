@@ -240,8 +240,8 @@ def settled_torch() -> Any:
     torch.set_num_threads(int(threads) if threads.isdecimal() and int(threads) else 2)
     torch.set_grad_enabled(False)
     torch.use_deterministic_algorithms(True)
-    # torch sets this attribute when it is imported; its type stubs do not know it
-    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
+    deterministic: Any = torch.utils.deterministic  # its module class sets what follows; torch's types do not know it
+    deterministic.fill_uninitialized_memory = False
     torch.manual_seed(SEED)
     return torch
 

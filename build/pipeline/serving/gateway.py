@@ -192,9 +192,8 @@ class _Seen:
             if route.client == "sdk":
                 import openai
 
-                key = route.key or "none"
-                # openai takes a client of httpx or of httpx2, and says so when given neither; its stubs name only httpx2
-                yield openai.OpenAI(api_key=key, base_url=route.api_base, max_retries=0, http_client=outer)  # type: ignore[arg-type]
+                client: Any = outer  # openai takes a client of httpx or of httpx2; its types name httpx2 only
+                yield openai.OpenAI(api_key=route.key or "none", base_url=route.api_base, max_retries=0, http_client=client)
             else:
                 from litellm.llms.custom_httpx.http_handler import HTTPHandler
 
