@@ -217,14 +217,14 @@ def draw_same_logits(canvas: Canvas, data: Data) -> None:
         "Blue: a batch with mask and position ids. Orange: the same batch without them. Both against each row run alone.",
     )
     heads, _, table, foot = body.rows(LABEL * LEADING, 2 * LABEL * LEADING, ..., 2 * LABEL * LEADING)
-    texts = ("the row", "largest difference of a next-token logit, log scale", "the next token each run would choose")
+    texts = ("the row", "largest difference, a logit", "the next token each run would choose")
     parts = heads.columns(*PARTS, gap=4 * GAP)
     for part, text in zip(parts, texts, strict=True):
         canvas.put(part, text, size=LABEL, color=GREY)
     names = parts[2].below(heads.h, GAP).even_columns(3, gap=GAP)
     for name, text, color in zip(names, ("alone", "with", "without"), (INK, BLUE, ORANGE), strict=True):
         canvas.put(name, text, weight="bold", color=color)
-    scale = Ruler(Box(parts[1].x, table.y, parts[1].w, table.h).inset(30, 0), -7, 2, data["bound"])
+    scale = Ruler(Box(parts[1].x, table.y, parts[1].w, table.h).inset(30, 0), -8, 2, data["bound"])
     for index, (row, lane) in enumerate(zip(rows, table.even_rows(len(rows)), strict=True)):
         if index:
             canvas.line([(lane.x, lane.y), (lane.right, lane.y)], color=PALE, width=1)

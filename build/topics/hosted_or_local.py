@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from pipeline.drawing.canvas import Canvas
 from pipeline.drawing.layout import GAP, PAD, Box
-from pipeline.drawing.palette import BLUE, GREY, INK, ORANGE
+from pipeline.drawing.palette import BLUE, GREY, INK
 from pipeline.lab import Lab
 from pipeline.serving.messages import chat_call, differing, spelled_out
 from pipeline.slide import Data, Slide, Verdict, run_topic
@@ -59,11 +59,11 @@ def draw_same_call(canvas: Canvas, data: Data) -> None:
     name, *sides = upper.columns(*SIDES, gap=PAD)
     canvas.put(name, "where the\nweights live", weight="bold", lines=2)
     one, two = (side.columns(..., ..., gap=4 * PAD) for side in sides)
-    draw_machine(canvas, one[0].until(one[1]), BLUE, "your machine")
-    draw_machine(canvas, two[0], BLUE, "your machine")
-    draw_machine(canvas, two[1], ORANGE, "the provider's machines")
-    draw_parts(canvas, one, BLUE)
-    draw_parts(canvas, two, ORANGE)
+    draw_machine(canvas, one[0].until(one[1]), "your machine")
+    draw_machine(canvas, two[0], "your machine")
+    draw_machine(canvas, two[1], "the provider's")
+    draw_parts(canvas, one)
+    draw_parts(canvas, two)
     for field, lane in zip(FIELDS, lower.even_rows(len(FIELDS), gap=GAP), strict=True):
         name, left, right = lane.columns(*SIDES, gap=PAD)
         same = field not in differ
@@ -72,22 +72,22 @@ def draw_same_call(canvas: Canvas, data: Data) -> None:
             both = canvas.box(left.until(right), edge=GREY, width=1)
             canvas.put(both.inset(PAD, 0), spelled_out(local[field]), mono=True, color=GREY)
             continue
-        for box, color, request in ((left, BLUE, local), (right, ORANGE, hosted)):
-            canvas.box(box, fill=canvas.tint(color), edge=color, width=2)
-            canvas.put(box.inset(PAD, 0), str(request[field]), mono=True, weight="bold", color=color)
+        for box, request in ((left, local), (right, hosted)):
+            canvas.box(box, fill=canvas.tint(BLUE), edge=BLUE, width=2)
+            canvas.put(box.inset(PAD, 0), str(request[field]), mono=True, weight="bold", color=BLUE)
 
 
-def draw_machine(canvas: Canvas, box: Box, color: str, name: str) -> None:
-    canvas.box(box, edge=color, width=3, radius=16, fill=canvas.tint(color, 0.06))
-    canvas.put(box.rows(HEAD, ...)[0].inset(PAD, 0), name, weight="bold", color=color)
+def draw_machine(canvas: Canvas, box: Box, name: str) -> None:
+    canvas.box(box, edge=BLUE, width=3, radius=16, fill=canvas.tint(BLUE, 0.06))
+    canvas.put(box.rows(HEAD, ...)[0].inset(PAD, 0), name, weight="bold", color=BLUE)
 
 
-def draw_parts(canvas: Canvas, boxes: list[Box], color: str) -> None:
+def draw_parts(canvas: Canvas, boxes: list[Box]) -> None:
     """The program in the first box calls the weights in the second."""
     program, weights = (box.rows(HEAD, ..., PAD)[1].inset(PAD, 0) for box in boxes)
     canvas.box(program, edge=INK, width=2)
     canvas.put(program, "your program", weight="bold", align="center")
-    canvas.box(weights, edge=INK, width=2, fill=canvas.tint(color, 0.85))
+    canvas.box(weights, edge=INK, width=2, fill=canvas.tint(BLUE, 0.85))
     canvas.put(weights, "the weights", weight="bold", color="white", align="center")
     canvas.arrow(program.inset(-4).east, weights.inset(-4).west)
 

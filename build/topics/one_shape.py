@@ -114,11 +114,9 @@ def sabotage_shape(data: Data, lab: Lab) -> Data:
 
 def draw_shape(canvas: Canvas, data: Data) -> None:
     native, answer = dict(flat(data["native"])), dict(flat(data["answer"]))
-    ways = [one["how"].partition(":")[0] for one in data["fields"]]
-    told_of = ", ".join(f"{ways.count(way)} {way}" for way in dict.fromkeys(ways))
     held = "" if data["lookups"] == NONE else f" {counted(len(data['lookups']), 'look-up')} of its own were held back."
     body = canvas.titled(
-        f"One shape for every provider: {told_of}",
+        "One shape for every provider",
         f"One call seen at both ends: left, what {data['label']} sent; right, the object that litellm made of it.{held}",
     )
     head, table, foot = body.rows(TITLE * LEADING, ..., 84, gap=GAP)
@@ -220,7 +218,7 @@ def draw_both_ways(canvas: Canvas, data: Data) -> None:
         "Top: the request that each way really posted, temperature 0. Bottom: the one text that both got back.",
     )
     lanes, face, _, answer = body.rows(..., 56, 32, 130)
-    names = (("Direct", data["direct"]), (f'litellm.completion("{data["asked"]}")', data["through"]))
+    names = (("Direct", data["direct"]), ("Through litellm", data["through"]))
     for lane, (name, one) in zip(lanes.even_columns(2, gap=60), names, strict=True):
         head, panel, below = lane.rows(TITLE * LEADING, ..., 32)
         path = f"POST {one['path']}"

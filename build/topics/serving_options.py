@@ -9,7 +9,7 @@ from itertools import combinations
 
 from pipeline.drawing.canvas import Canvas
 from pipeline.drawing.layout import BODY, GAP, LABEL, LEADING, PAD, TITLE, Box
-from pipeline.drawing.palette import BLUE, GREY, INK, ORANGE
+from pipeline.drawing.palette import BLUE, GREY, INK
 from pipeline.lab import Lab
 from pipeline.serving.messages import chat_call, differing, spelled_out
 from pipeline.slide import Data, Slide, Verdict, run_topic
@@ -70,25 +70,24 @@ def draw_three_options(canvas: Canvas, data: Data) -> None:
         canvas.put(name, field, mono=True, color=GREY)
         canvas.put(value, spelled_out(options[0]["call"][field]), mono=True)
     for place, (option, column) in enumerate(zip(options, lower.even_columns(len(options), gap=PAD), strict=True)):
-        color = ORANGE if place == len(options) - 1 else BLUE
         card, gap, behind = column.rows(CARD, ARROW, ...)
         canvas.arrow((card.center[0], upper.bottom + 6), (card.center[0], card.y - 6))
-        canvas.box(card, edge=color, width=3, radius=14, fill=canvas.tint(color, 0.06))
+        canvas.box(card, edge=BLUE, width=3, radius=14, fill=canvas.tint(BLUE, 0.06))
         head, *lanes = card.inset(PAD, PAD / 2).rows(TITLE * LEADING, *[...] * 2 * len(own))
-        canvas.put(head, option["name"], size=TITLE, weight="bold", color=color)
+        canvas.put(head, option["name"], size=TITLE, weight="bold", color=BLUE)
         canvas.put(head, option["role"], color=GREY, align="right")
         for field, name, value in zip(own, lanes[::2], lanes[1::2], strict=True):
             canvas.put(name, field, size=LABEL, mono=True, color=GREY)
-            canvas.put(value, option["call"][field], mono=True, weight="bold", color=color)
+            canvas.put(value, option["call"][field], mono=True, weight="bold", color=BLUE)
         for lane in gap.even_columns(SLOTS if place == len(options) - 1 else 1, gap=GAP):
             canvas.arrow((lane.center[0], gap.y + 6), (lane.center[0], gap.bottom - 6))
-        draw_behind(canvas, place, behind, color)
+        draw_behind(canvas, place, behind)
 
 
-def draw_behind(canvas: Canvas, place: int, box: Box, color: str) -> None:
+def draw_behind(canvas: Canvas, place: int, box: Box) -> None:
     """What stands behind an option: one model; many providers; one model that works on many requests at each step."""
     works, under = box.rows(..., BODY * LEADING, gap=GAP / 2)
-    fill = canvas.tint(color, 0.85)
+    fill = canvas.tint(BLUE, 0.85)
     if place == 0:
         canvas.box(works, fill=fill, edge=INK, width=2)
         canvas.put(works, "one model, here", weight="bold", color="white", align="center")

@@ -157,7 +157,7 @@ def sabotage_block_table(data: Data, lab: Lab) -> Data:
 
 def draw_block_table(canvas: Canvas, data: Data) -> None:
     tables, size = data["tables"], data["page"]
-    colors = dict(zip(tables, (BLUE, ORANGE), strict=True))
+    colors = dict(zip(tables, (BLUE, INK), strict=True))
     owner = {page: name for name, table in tables.items() for page in table}
     body = canvas.titled(
         f"A block table lets {len(owner)} scattered pages read as {len(tables)} whole sequences",

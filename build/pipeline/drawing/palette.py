@@ -1,9 +1,13 @@
-"""The colours of every figure, and how one is thinned. Knows no canvas and no matplotlib."""
+"""The colours of every figure, and how one is thinned. Knows no canvas and no matplotlib.
+
+Blue is what is kept or chosen, orange what is wasted or wrong, never a product or a place. Grey is context. Green says
+"holds" and red "fails", and nothing else has these two.
+"""
 
 PAPER, CONCEPT_PAPER = "#fbfaf7", "#e9eef5"
 INK, GREY, PALE, FAINT = "#1d1d22", "#66666e", "#c9c8c4", "#ecebe6"
-BLUE, ORANGE = "#2563c9", "#d9631e"  # the thing to look at; what is contrasted with it
-GREEN, RED = "#1f8a5b", "#c0362c"  # only for "holds"; only for "fails"
+BLUE, ORANGE = "#2563c9", "#d9631e"
+GREEN, RED = "#1f8a5b", "#c0362c"
 TINT = 0.2  # how strong a colour lies under ink
 
 Color = str | tuple[float, float, float]
