@@ -23,6 +23,7 @@ from pipeline.drawing.sheet import Line
 from pipeline.lab import Lab
 from pipeline.model.counting import operations
 from pipeline.slide import Data, Slide, Verdict, run_topic
+from pipeline.text import in_words
 
 SECTION = "The KV cache"
 # A cached step does the same for its one token each time, but for attention, which looks at one position more: less than
@@ -38,8 +39,7 @@ TIE = 2e-3  # two logits nearer than this may change places: each may move by 1e
 
 
 def capture_operations(lab: Lab) -> Data:
-    cache = None
-    steps: list[Data] = []
+    cache, steps = None, list[Data]()
     for step, token_id in enumerate(lab.completion):
         prefix = lab.ids + lab.completion[:step]
         new = prefix[-1:] if step else prefix  # the first step fills the cache: both ways read the whole sentence
@@ -88,7 +88,7 @@ def draw_operations(canvas: Canvas, data: Data) -> None:
     )
     head, chart, counts, feet = body.rows(2 * TITLE * LEADING, ..., 44, LABEL * TILE)
     ways = (("recompute", "without the cache", canvas.tint(ORANGE, 0.5), ORANGE), ("cached", "with the cache", BLUE, BLUE))
-    totals = [f"{name}: {data['totals'][way] / divisor:,.1f} {unit}" for way, name, *_ in ways]
+    totals = [f"{name}: {in_words(data['totals'][way])}" for way, name, *_ in ways]
     places = head.until(chart).even_columns(len(steps), gap=24)  # the first towers are low: the totals stand over them
     for index, (step, place) in enumerate(zip(steps, places, strict=True)):
         if index == 1:

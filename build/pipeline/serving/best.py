@@ -8,7 +8,9 @@ from typing import Any
 
 from pipeline.lab import LoadedModel
 
-BOUND = 0.05  # of |Δ log p|; MEASURE
+# Of |Δ log p|. Over ten sentences on Ollama 0.24.0 the right weights came to at most 0.0152 (embedded model) and 0.0244 (a
+# GPT-2 shape, random weights); with a wrong rope base, or one weight's sign changed, to 0.63 and more.
+BOUND = 0.05
 
 Step = dict[str, Any]  # one step: the server's log-probabilities of its best tokens beside ours
 
