@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 STEPS = 8
 BEST = 5  # log-probabilities that a server is asked for at each step
 PIECE = 38  # text height in the rows
+ROWS = 3  # of the batch: a shorter and a longer neighbour, so that both get padding
+ATTENTION = 0.1  # of the work on a token: it alone grows with what stands before, by less than this over a few steps
 COLUMNS = (330, ..., 600)  # pixels: who answers, the answer, its cost
 UNFINISHED = "\ufffd"  # a text cut inside a character ends in this; who leaves it off and who shows it differs
 
@@ -129,11 +131,11 @@ def capture_five_ways(lab: Lab) -> Data:
 
 def five_ways(lab: Lab, server: "Server") -> Data:
     ids = lab.ids
-    companions = [ids[: max(1, len(ids) // 2)], ids, ids + lab.completion]  # one shorter, one longer: both get padding
+    companions = [ids[: max(1, len(ids) // 2)], ids, ids + lab.completion]
     ways = {
         "recompute": partial(greedy, lab, ids, cached=False),
         "KV cache": partial(greedy, lab, ids, cached=True),
-        f"batch of {len(companions)}": partial(greedy_generation, lab, companions, 1, use_cache=True),
+        f"batch of {ROWS}": partial(greedy_generation, lab, companions, 1, use_cache=True),
     }
     work = {way: operations(lab, call) for way, call in ways.items()}
     runs = {way: run for way, (_, _, run) in work.items()}
@@ -143,7 +145,7 @@ def five_ways(lab: Lab, server: "Server") -> Data:
         {"way": way, "ids": run, "pieces": lab.pieces(run), "text": text_of(lab, run), "operations": work[way][0], "answers": 1}
         for way, run in runs.items()
     ]
-    inside[-1]["answers"] = len(companions)
+    inside[-1]["answers"] = ROWS
     steps = step_by_step(lab, server, runs["recompute"]) if same else []
     return {
         "sentence": lab.sentence,
@@ -166,7 +168,7 @@ def oracle_five_ways(data: Data) -> Verdict:
     http = [run["text"].rstrip(UNFINISHED) for run in outside]
     agree = tokens == len(inside) == 3 and [run["way"] for run in outside] == [data["label"], "litellm"]
     agree = agree and [run["way"] for run in inside[:2]] == ["recompute", "KV cache"] and isinstance(data["same_weights"], bool)
-    agree = agree and costs_less(inside)
+    agree = agree and costs_as_counted(inside, len(data["pieces"]))
     grown = [text.rstrip(UNFINISHED) for text in data["prefixes"]]
     agree = agree and grown[0] == "" and len(grown) == STEPS + 1 and all(b.startswith(a) for a, b in pairwise(grown))
     if not data["same_weights"]:  # other weights answer in other words: only the two that ask the same server can be compared
@@ -184,10 +186,13 @@ def oracle_five_ways(data: Data) -> Verdict:
     return Verdict(not fault, fault or told, f"the same tokens, |Δ| ≤ {BOUND:g}")
 
 
-def costs_less(inside: list[Data]) -> bool:
-    """Whether the cache saves arithmetic wherever there is a second token to save it on."""
-    recompute, cached = (run["operations"] / run["answers"] for run in inside[:2])
-    return recompute > cached > 0 or (recompute == cached > 0 and len(inside[0]["ids"]) == 1)
+def costs_as_counted(inside: list[Data], prompt: int) -> bool:
+    """Whether the arithmetic is that of the tokens that went in: with the cache each once, from scratch at every step again."""
+    steps = len(inside[0]["ids"])
+    fed = sum(range(prompt, prompt + steps)), prompt + steps - 1
+    recompute, cached = (run["operations"] / tokens for run, tokens in zip(inside, fed, strict=False))
+    batched = [run["answers"] for run in inside] == [1, 1, ROWS] and inside[2]["operations"] > inside[1]["operations"]
+    return batched and recompute > 0 and abs(recompute - cached) < ATTENTION * cached
 
 
 def says(data: Data, text: str) -> bool:

@@ -55,7 +55,7 @@ def test_a_text_ends_where_generation_would_have_ended(lab):
     assert up_to_end(lab, ids) == ids and text_of(lab, ids) == lab.decode(ids)
 
 
-@pytest.mark.parametrize("sabotage", ["token", "http", "one way less", "a cache that saves nothing"])
+@pytest.mark.parametrize("sabotage", ["token", "http", "one way less", "a cache that saves nothing", "work that no token did"])
 def test_any_way_that_strays_is_refused(taken_here, sabotage):
     data = copy.deepcopy(taken_here)
     if sabotage == "token":
@@ -64,6 +64,8 @@ def test_any_way_that_strays_is_refused(taken_here, sabotage):
         data["outside"][0]["text"] += "x"
     elif sabotage == "one way less":
         data["inside"].pop()
+    elif sabotage == "work that no token did":
+        data["inside"][0]["operations"] *= 1.2
     else:
         data["inside"][1]["operations"] = data["inside"][0]["operations"]
     with pytest.raises(OracleFailure):
