@@ -25,9 +25,17 @@ def build_gpt2(folder: Path, layers: int = 2, heads: int = 4, width: int = 64, s
     from transformers import GPT2Config, GPT2LMHeadModel
 
     config = GPT2Config(
-        vocab_size=VOCABULARY, n_positions=1024, n_layer=layers, n_head=heads, n_embd=width,
-        bos_token_id=END_OF_TEXT, eos_token_id=END_OF_TEXT, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0,
-    )  # fmt: skip
+        vocab_size=VOCABULARY,
+        n_positions=1024,
+        n_layer=layers,
+        n_head=heads,
+        n_embd=width,
+        bos_token_id=END_OF_TEXT,
+        eos_token_id=END_OF_TEXT,
+        resid_pdrop=0.0,
+        embd_pdrop=0.0,
+        attn_pdrop=0.0,
+    )
     return _save(GPT2LMHeadModel, config, folder, seed)
 
 
@@ -38,10 +46,18 @@ def build_llama(
     from transformers import LlamaConfig, LlamaForCausalLM
 
     config = LlamaConfig(
-        vocab_size=VOCABULARY, max_position_embeddings=2048, num_hidden_layers=layers, num_attention_heads=heads,
-        num_key_value_heads=kv_heads, hidden_size=width, intermediate_size=2 * width, tie_word_embeddings=tied,
-        bos_token_id=END_OF_TEXT, eos_token_id=END_OF_TEXT, pad_token_id=END_OF_TEXT,
-    )  # fmt: skip
+        vocab_size=VOCABULARY,
+        max_position_embeddings=2048,
+        num_hidden_layers=layers,
+        num_attention_heads=heads,
+        num_key_value_heads=kv_heads,
+        hidden_size=width,
+        intermediate_size=2 * width,
+        tie_word_embeddings=tied,
+        bos_token_id=END_OF_TEXT,
+        eos_token_id=END_OF_TEXT,
+        pad_token_id=END_OF_TEXT,
+    )
     return _save(LlamaForCausalLM, config, folder, seed)
 
 

@@ -199,8 +199,10 @@ def oracle_beside(data: Data) -> Verdict:
         seen = max(abs(cached[i] - recomputed[i]) for i in step["sample"])
         told = set(range(0, max(cached), EVERY)) <= cached.keys() and step["sample"] == sorted(cached)
         told = told and seen <= step["largest"] + ROUNDED
-        stated = all(step[f"{way}_top"]["logit"] == logits[step[f"{way}_top"]["id"]] == max(logits.values())
-                     for way, logits in (("cached", cached), ("recomputed", recomputed)))  # fmt: skip
+        stated = all(
+            step[f"{way}_top"]["logit"] == logits[step[f"{way}_top"]["id"]] == max(logits.values())
+            for way, logits in (("cached", cached), ("recomputed", recomputed))
+        )
         # where two tokens tie to within what the bound lets both move, either may come first
         behind = recomputed[step["recomputed_top"]["id"]] - recomputed[step["cached_top"]["id"]]
         same += told and stated and (step["cached_top"]["id"] == step["recomputed_top"]["id"] or 0 <= behind < 2 * BOUND)

@@ -138,10 +138,8 @@ def oracle_by_rank(data: Data) -> Verdict:
     holding = [(share, smallest_prefix(expected, share)) for share in SHARES]
     counts = holding == [(row["share"], row["tokens"]) for row in data["holding"]] and data["constant"] == CONSTANT
     holds = bool((apart <= allowed).all()) and bool((moved <= allowed * 10).all()) and bool(sums.all()) and counts
-    return Verdict(
-        holds, f"NumPy apart by {(apart / wanted).max():.0e}, {data['constant']:g} added: {(moved / wanted).max():.0e}",
-        "≤ 6e-09, ≤ 6e-08 of each probability",
-    )  # fmt: skip
+    measured = f"NumPy apart by {(apart / wanted).max():.0e}, {data['constant']:g} added: {(moved / wanted).max():.0e}"
+    return Verdict(holds, measured, "≤ 6e-09, ≤ 6e-08 of each probability")
 
 
 def sabotage_by_rank(data: Data, lab: Lab) -> Data:

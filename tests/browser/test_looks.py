@@ -130,9 +130,10 @@ def test_words_are_not_cut_on_paper(opened, deck):
     page = opened(viewport={"width": 1280, "height": 720})
     page.emulate_media(media="print")
     cut = page.eval_on_selector_all(
-        ".words", "all => all.filter((e) => e.scrollHeight > e.clientHeight + 1 || e.scrollWidth > e.clientWidth + 1)"
+        ".words",
+        "all => all.filter((e) => e.scrollHeight > e.clientHeight + 1 || e.scrollWidth > e.clientWidth + 1)"
         ".map((e) => e.closest('.slide').dataset.number)",
-    )  # fmt: skip
+    )
     assert cut == []
 
 

@@ -176,9 +176,7 @@ def token(piece: Any) -> str:
 
 
 JINJA = _Environment(undefined=jinja2.StrictUndefined, finalize=_inserted, trim_blocks=True, autoescape=False)
-JINJA.filters.update(
-    n=thousands, pct=percent, sci=unbroken_scientific, sig=significant, tok=token, mb=megabytes, kib=kibibytes
-)  # fmt: skip
+JINJA.filters.update(n=thousands, pct=percent, sci=unbroken_scientific, sig=significant, tok=token, mb=megabytes, kib=kibibytes)
 
 
 # --- Markdown to HTML and to plain blocks ---

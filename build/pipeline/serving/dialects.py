@@ -63,10 +63,19 @@ class Ollama(Wire):
             raise OddShape(THINKS)
         reading = answer.get("prompt_eval_duration")
         return Exchange(
-            path, body, answer, whole, answer.get("model"), answer.get("done_reason"),
-            answer.get("prompt_eval_count"), answer.get("eval_count"), seconds, chunks,
-            answer.get("prompt_eval_cached_count"), reading if reading is None else reading / 1e6,
-        )  # fmt: skip
+            path,
+            body,
+            answer,
+            whole,
+            answer.get("model"),
+            answer.get("done_reason"),
+            answer.get("prompt_eval_count"),
+            answer.get("eval_count"),
+            seconds,
+            chunks,
+            answer.get("prompt_eval_cached_count"),
+            reading if reading is None else reading / 1e6,
+        )
 
     def advice(self, status: int, said: str) -> str:
         if status == 404 and "model" in said:
@@ -165,9 +174,19 @@ class OpenAI(Wire):
         usage, timings = answer.get("usage") or {}, answer.get("timings") or {}
         cached = (usage.get("prompt_tokens_details") or {}).get("cached_tokens", timings.get("cache_n"))
         return Exchange(
-            path, body, answer, text, answer.get("model"), choice.get("finish_reason"),
-            usage.get("prompt_tokens"), usage.get("completion_tokens"), seconds, chunks, cached, timings.get("prompt_ms"),
-        )  # fmt: skip
+            path,
+            body,
+            answer,
+            text,
+            answer.get("model"),
+            choice.get("finish_reason"),
+            usage.get("prompt_tokens"),
+            usage.get("completion_tokens"),
+            seconds,
+            chunks,
+            cached,
+            timings.get("prompt_ms"),
+        )
 
     def models(self) -> list[str]:
         """The names of the models served there."""
